@@ -5,7 +5,9 @@ const CR = 0x0d;
 const COLON = 0x3a;
 const SPACE = 0x20;
 const DATA = Buffer.from("data", "latin1");
-const LINE_END = Uint8Array.of(LF);
+/** As most lines begin. */
+const DATA_LINE = Buffer.from("data: ", "latin1");
+const LINE_END = Buffer.from("\n", "latin1");
 const BYTE_ORDER_MARK: readonly number[] = [0xef, 0xbb, 0xbf];
 
 /** The part of a line that the next byte belongs to. */
@@ -35,6 +37,9 @@ export class EventStreamReader {
   #isAfterCr = false;
   /** The bytes of a byte order mark that were read; all, if there was none. */
   #marks = 0;
+  /** Where the next of each is in these bytes: most streams have none of one of them. */
+  #nextCr = -1;
+  #nextLf = -1;
   #used: number | undefined;
 
   /**
@@ -52,18 +57,33 @@ export class EventStreamReader {
   }
 
   read(bytes: Uint8Array): void {
+    this.#nextCr = -1;
+    this.#nextLf = -1;
     for (let at = 0; at < bytes.length; ) {
       const byte = bytes[at] as number;
       if (byte === CR || byte === LF) {
         this.#endLine(byte);
         at += 1;
       } else {
+        if (this.#isLineEmpty) at += this.#beginLine(bytes, at);
         this.#isAfterCr = false;
         this.#isLineEmpty = false;
         if (this.#part === "value" || this.#part === "other") at = this.#readRest(bytes, at);
         else if (this.#take(byte)) at += 1;
       }
     }
+  }
+
+  /** Takes the beginning of a line of data in one step, if it is there. Returns its length. */
+  #beginLine(bytes: Uint8Array, at: number): number {
+    const isCutMark = this.#marks > 0 && this.#marks < BYTE_ORDER_MARK.length;
+    if (isCutMark || at + DATA_LINE.length > bytes.length) return 0;
+    for (let i = 0; i < DATA_LINE.length; i++) if (bytes[at + i] !== DATA_LINE[i]) return 0;
+    this.#marks = BYTE_ORDER_MARK.length;
+    this.#eventBytes += DATA_LINE.length;
+    this.#part = "value";
+    this.#beginData();
+    return DATA_LINE.length;
   }
 
   /** Takes a byte before the value of a line. Returns false if the byte belongs to the value. */
@@ -94,11 +114,17 @@ export class EventStreamReader {
 
   /** Reads up to the end of the line, or of the bytes. */
   #readRest(bytes: Uint8Array, from: number): number {
-    let at = from;
-    while (at < bytes.length && bytes[at] !== CR && bytes[at] !== LF) at += 1;
+    const at = this.#lineEnd(bytes, from);
     this.#eventBytes += at - from;
     if (this.#part === "value" && !this.#isTooLong) this.#json.read(bytes, from, at);
     return at;
+  }
+
+  /** The place of the next CR or LF, or the end of the bytes. */
+  #lineEnd(bytes: Uint8Array, from: number): number {
+    if (this.#nextCr < from) this.#nextCr = placeOf(CR, bytes, from);
+    if (this.#nextLf < from) this.#nextLf = placeOf(LF, bytes, from);
+    return Math.min(this.#nextCr, this.#nextLf);
   }
 
   /** The lines of data of an event are joined by line ends. */
@@ -130,4 +156,9 @@ export class EventStreamReader {
   get #isTooLong(): boolean {
     return this.#eventBytes > this.#eventBytesMax;
   }
+}
+
+function placeOf(byte: number, bytes: Uint8Array, from: number): number {
+  const at = bytes.indexOf(byte, from);
+  return at === -1 ? bytes.length : at;
 }

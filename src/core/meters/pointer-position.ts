@@ -1,20 +1,30 @@
+const ARRAY_INDEX = /^(?:0|[1-9]\d*)$/;
+
+/** A token of a JSON Pointer, as the name of a member and as the index of an element. */
+type Token = {
+  readonly name: string;
+  /** The UTF-8 of the name; undefined if other bytes are read as the same name. */
+  readonly bytes: Uint8Array | undefined;
+  /** -1 if it is no index (RFC 6901 4). */
+  readonly index: number;
+};
+
 /**
- * The present position in a JSON text, beside the place that a JSON Pointer names (RFC 6901). It
- * keeps one bit for each open container, and of a member's name as many bytes as the pointer's own
- * name can take.
+ * The place that a JSON Pointer names (RFC 6901), and the way to it in a JSON text: the open
+ * containers that the pointer leads through. What is in other containers is not told to it. Of a
+ * member's name it keeps as many bytes as the pointer's own name can take.
  */
 export class PointerPosition {
-  readonly #tokens: readonly string[];
-  /** How many containers are open, and for each of them whether it is an object. */
-  #depth = 0;
-  #objects = new Uint8Array(8);
-  /** How many tokens of the pointer lead to the present position. */
-  #matched = 0;
-  /** The index of the next element of each open array on the way, by its depth. */
+  readonly #tokens: readonly Token[];
+  /** How many of the open containers are on the way. They are the outermost ones. */
+  level = 0;
+  /** Whether the pointer leads through the value that begins next, or began last, on the way. */
+  #isNext = true;
+  /** The index of the next element of each open array on the way, by its level. */
   readonly #indexes: number[];
-  /** The bytes of a member's name. The length is -1 if it cannot be the one looked for. */
+  /** The bytes of a name that came in earlier pieces. The length is -1 if there are too many. */
   readonly #name: Buffer;
-  #nameLength = -1;
+  #nameLength = 0;
   #nameIsEscaped = false;
   /** Whether the text has a value at the place so far. Of a repeated member the last one counts. */
   isThere = false;
@@ -23,7 +33,12 @@ export class PointerPosition {
 
   /** `tokens` are those of the pointer (RFC 6901 4), at least one. */
   constructor(tokens: readonly string[]) {
-    this.#tokens = tokens;
+    this.#tokens = tokens.map((name) => ({
+      name,
+      // Bytes that are no UTF-8 are read as U+FFFD, and U+FFFD is written for half a surrogate pair.
+      bytes: name.isWellFormed() && !name.includes("\ufffd") ? Buffer.from(name) : undefined,
+      index: ARRAY_INDEX.test(name) ? Number(name) : -1,
+    }));
     this.#indexes = tokens.map(() => 0);
     // A UTF-16 unit takes six bytes at most, as in \u0041.
     this.#name = Buffer.alloc(6 * Math.max(...tokens.map(({ length }) => length)));
@@ -31,66 +46,53 @@ export class PointerPosition {
 
   /** Begins another text. */
   reset(): void {
-    this.#depth = 0;
-    this.#matched = 0;
+    this.level = 0;
+    this.#isNext = true;
     this.isThere = false;
     this.used = undefined;
   }
 
-  /** Whether no container is open. */
-  get isOutside(): boolean {
-    return this.#depth === 0;
-  }
-
-  /** Whether the innermost open container is an object. */
-  get isInObject(): boolean {
-    const at = this.#depth - 1;
-    return ((this.#bits(at) >> (at & 7)) & 1) === 1;
-  }
-
-  /** A value begins. Returns whether it is at the place. */
-  beginValue(): boolean {
-    if (this.#isOnWay && !this.isInObject) {
-      const at = this.#depth - 1;
+  /** A value begins in the innermost container of the way. Returns whether it is at the place. */
+  beginValue(isElement: boolean): boolean {
+    if (isElement) {
+      const at = this.level - 1;
       const index = this.#indexes[at] as number;
-      if (String(index) === this.#tokens[at]) this.#enter();
       this.#indexes[at] = index + 1;
+      this.#follow(index === (this.#tokens[at] as Token).index);
     }
-    if (this.#matched !== this.#depth || this.#depth !== this.#tokens.length) return false;
-    this.isThere = true;
-    return true;
+    const isAtPlace = this.#isNext && this.level === this.#tokens.length;
+    if (isAtPlace) this.isThere = true;
+    return isAtPlace;
   }
 
-  /** A value ended: the position is that of its container again. */
-  endValue(): void {
-    if (this.#depth > 0 && this.#matched === this.#depth) this.#matched -= 1;
+  /** A container begins there. Returns the level. */
+  open(isObject: boolean, isElement: boolean): number {
+    if (this.beginValue(isElement) || !this.#isNext) return this.level;
+    // No element of an array is at a name.
+    if (!isObject && (this.#tokens[this.level] as Token).index === -1) return this.level;
+    this.#indexes[this.level] = 0;
+    this.level += 1;
+    return this.level;
   }
 
-  open(isObject: boolean): void {
-    const at = this.#depth;
-    if (at >> 3 === this.#objects.length) {
-      const wider = new Uint8Array(2 * this.#objects.length);
-      wider.set(this.#objects);
-      this.#objects = wider;
-    }
-    const bit = 1 << (at & 7);
-    this.#objects[at >> 3] = isObject ? this.#bits(at) | bit : this.#bits(at) & ~bit;
-    this.#depth += 1;
-    if (this.#isOnWay) this.#indexes[at] = 0;
+  /** The innermost container of the way ends. Returns the level. */
+  close(): number {
+    this.level -= 1;
+    return this.level;
   }
 
-  close(): void {
-    this.#depth -= 1;
-    this.endValue();
-  }
-
-  /** The name of a member begins. */
+  /** The name of a member of the innermost container of the way begins. */
   beginName(): void {
-    this.#nameLength = this.#isOnWay ? 0 : -1;
+    this.#nameLength = 0;
     this.#nameIsEscaped = false;
   }
 
-  /** Bytes of the name as they are written, escapes included. */
+  /** The name has an escape. */
+  escapeName(): void {
+    this.#nameIsEscaped = true;
+  }
+
+  /** Bytes of the name as they are written, escapes included. The name goes on in another piece. */
   addName(bytes: Uint8Array, from: number, to: number): void {
     if (this.#nameLength === -1) return;
     const length = this.#nameLength + to - from;
@@ -101,32 +103,33 @@ export class PointerPosition {
     }
   }
 
-  /** An escape is part of the name. */
-  escapeName(): void {
-    this.#nameIsEscaped = true;
+  /** The name ends with these bytes. */
+  endName(bytes: Uint8Array, from: number, to: number): void {
+    const token = this.#tokens[this.level - 1] as Token;
+    const isPlain = !this.#nameIsEscaped && this.#nameLength === 0 && token.bytes !== undefined;
+    if (isPlain) this.#follow(isEqual(token.bytes, bytes, from, to));
+    else {
+      this.addName(bytes, from, to);
+      this.#follow(this.#nameLength !== -1 && this.#readName() === token.name);
+    }
   }
 
-  /** The name ended, without a mistake in it. */
-  endName(): void {
-    if (this.#nameLength === -1) return;
+  #readName(): string {
     const text = this.#name.toString("utf8", 0, this.#nameLength);
-    const name = this.#nameIsEscaped ? JSON.parse(`"${text}"`) : text;
-    if (name === this.#tokens[this.#depth - 1]) this.#enter();
+    return this.#nameIsEscaped ? JSON.parse(`"${text}"`) : text;
   }
 
-  /** Whether the innermost container is on the way to the place: its children may be as well. */
-  get #isOnWay(): boolean {
-    return this.#matched === this.#depth - 1 && this.#depth <= this.#tokens.length;
-  }
-
-  /** The value that comes replaces what a member of the same name had before. */
-  #enter(): void {
-    this.#matched = this.#depth;
+  /** A value that the pointer leads through replaces what a member of its name had before. */
+  #follow(isNext: boolean): void {
+    this.#isNext = isNext;
+    if (!isNext) return;
     this.isThere = false;
     this.used = undefined;
   }
+}
 
-  #bits(at: number): number {
-    return this.#objects[at >> 3] as number;
-  }
+function isEqual(name: Uint8Array, bytes: Uint8Array, from: number, to: number): boolean {
+  if (to - from !== name.length) return false;
+  for (let i = 0; i < name.length; i++) if (name[i] !== bytes[from + i]) return false;
+  return true;
 }

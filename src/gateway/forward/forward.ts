@@ -28,6 +28,11 @@ import {
   validateResponse,
 } from "./upstream-response.ts";
 
+/**
+ * After so many bytes of one metered answer the other connections have their turn. A socket gives up
+ * to 2.6 MB at once, and to read them takes longer than to pass them on.
+ */
+const METERED_TURN_BYTES = 65_536;
 /** A body that brought nothing for so long may have stalled. */
 const FLOWING_MS = 1_000;
 
@@ -47,6 +52,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   #owesContinue = false;
   /** Reads from the answer what the request used. */
   #answerReader: AnswerReader | undefined;
+  /** The bytes that it read since the other connections had their turn. */
+  #turnBytes = 0;
   #stopWaiting: () => void = nothing;
   /** A small body that arrives in one piece is sent in one write with its head. */
   #wholeBytes = -1;
@@ -142,18 +149,31 @@ class Forward implements ForwardHandler, ResponseHandler {
   onData(piece: Buffer): void {
     const { gateway, exchange } = this.#context;
     exchange.addBodyBytes(piece.length, gateway.elapsed());
-    this.#answerReader?.read(piece);
-    if (piece.length === this.#wholeBytes) this.#whole = piece;
-    else this.#pieces.push(piece);
+    if (piece.length === this.#wholeBytes) {
+      this.#answerReader?.read(piece);
+      this.#whole = piece;
+    } else this.#pieces.push(piece);
   }
 
   onReadEnd(): void {
     const { gateway, exchange } = this.#context;
     // A body that is available is sent with the head. A later body must not delay the head.
     if (this.#pieces.length === 0) exchange.response.flush();
-    if (this.#writePieces()) return;
-    this.#connection?.pause();
-    exchange.wait("reader", gateway.elapsed());
+    if (!this.#writePieces()) {
+      this.#connection?.pause();
+      exchange.wait("reader", gateway.elapsed());
+    } else if (this.#turnBytes >= METERED_TURN_BYTES) this.#yieldTurn();
+  }
+
+  /** Leaves what has arrived to the next turn of the event loop. */
+  #yieldTurn(): void {
+    const { exchange } = this.#context;
+    const connection = this.#connection;
+    this.#turnBytes = 0;
+    connection?.pause();
+    setImmediate(() => {
+      if (connection === this.#connection && exchange.waiting !== "reader") connection?.resume();
+    });
   }
 
   onEnd(): void {
@@ -285,6 +305,10 @@ class Forward implements ForwardHandler, ResponseHandler {
     const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
     this.#pieces = [];
     const takesMore = response.write(whole);
+    if (this.#answerReader !== undefined) {
+      this.#answerReader.read(whole);
+      this.#turnBytes += whole.length;
+    }
     if (!response.isFlushed || !recycleBuffer(whole)) countForwardedBytes(whole.length);
     return takesMore;
   }

@@ -169,6 +169,27 @@ describe("a JSON text", () => {
     assert.ok(readPieces(text, "/a", []).isWhole);
   });
 
+  it("has the kind of each open container, however many there are", () => {
+    for (const depth of [1, 2, 31, 32, 33, 34, 63, 64, 65, 66, 129]) {
+      const kinds = Array.from({ length: depth }, (_, i) => i % 3 === 0 || i % 7 === 0);
+      const opened = kinds.map((isObject) => (isObject ? '{"x":' : "[")).join("");
+      const closed = kinds.map((isObject) => (isObject ? "}" : "]")).reverse();
+      const at = (place: number) => closed.with(place, closed[place] === "}" ? "]" : "}").join("");
+      assert.equal(told(`{"y":${opened}0${closed.join("")},"a":5}`, "/a"), 5);
+      for (let i = 0; i < depth; i++) {
+        assert.equal(told(`{"y":${opened}0${at(i)},"a":5}`, "/a"), "malformed", `${depth}, ${i}`);
+      }
+    }
+  });
+
+  it("is under a name of bytes that are no UTF-8 only where the pointer has U+FFFD", () => {
+    const bytes = Buffer.from('{"\xff":7}', "latin1");
+    assert.equal(readPieces(bytes, "/\ufffd", []).used, 7);
+    assert.equal(readPieces(bytes, "/\u00ff", []).used, undefined);
+    assert.equal(readPieces('{"\ufffd":7}', "/\ufffd", []).used, 7);
+    assert.equal(readPieces('{"\ufffd":7}', "/\ud83d", []).used, undefined);
+  });
+
   it("begins again after reset, whatever came before", () => {
     const reader = readPieces('{"a":{"b":[1', "/a/b");
     reader.reset();

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
-import { afterAll, describe, it } from "vitest";
+import { afterAll, describe, it, vi } from "vitest";
+import { AnswerReader } from "../../../src/core/meters/answer-reader.ts";
+import { READ_BYTES_MAX } from "../../../src/http1/client/buffer-pool.ts";
 import type { RequestListener } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -11,6 +13,8 @@ const HOLD = 20;
 const MAX = 100;
 const USED = ["header x-used", "json /usage/total", "sse /usage/total"];
 const METERED_BYTES = 2_000;
+/** After so many bytes the other connections have their turn. */
+const TURN_BYTES = 65_536;
 
 async function openMetered() {
   const tokens = (used: readonly string[], more = {}) => {
@@ -241,6 +245,38 @@ describe("a metered answer", async () => {
     while (!(await reader.read()).done);
     const entry = await lineAt(before);
     assert.deepEqual(entry.meters, { tokens: { hold: HOLD, used: 9 } });
+  });
+
+  it("lets other connections have their turn after 64 KiB of it, and tells the same", async () => {
+    let turn = 0;
+    let immediate = setImmediate(function count() {
+      turn += 1;
+      immediate = setImmediate(count);
+    });
+    const bytesIn = new Map<number, number>();
+    const { read } = AnswerReader.prototype;
+    const spied = vi.spyOn(AnswerReader.prototype, "read");
+    spied.mockImplementation(function (this: AnswerReader, bytes: Uint8Array) {
+      bytesIn.set(turn, (bytesIn.get(turn) ?? 0) + bytes.length);
+      read.call(this, bytes);
+    });
+    try {
+      const body = 'data: {"usage":{"total":9}}\n\n'.repeat(100_000);
+      const { meters, response } = await ask("/v1/any", (_seen, answer) => {
+        answer.writeHead(200, { "Content-Type": "text/event-stream" }).end(body);
+      });
+      assert.deepEqual(meters, { tokens: { hold: HOLD, used: 9 } });
+      assert.ok(response.body.toString() === body);
+      const each = [...bytesIn.values()];
+      assert.equal(
+        each.reduce((sum, bytes) => sum + bytes, 0),
+        body.length,
+      );
+      assert.ok(Math.max(...each) < TURN_BYTES + READ_BYTES_MAX, `${Math.max(...each)} in a turn`);
+    } finally {
+      spied.mockRestore();
+      clearImmediate(immediate);
+    }
   });
 
   it("takes what was told before a client left, and untold if nothing was", async () => {
