@@ -178,6 +178,7 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onEnd(): void {
     const { service, exchange, gateway } = this.#context;
+    this.#readLast();
     exchange.completeAnswer();
     const isMetered = exchange.meters.length > 0;
     if (isMetered) settleMeters(gateway, exchange, meterCharges(exchange));
@@ -190,6 +191,12 @@ class Forward implements ForwardHandler, ResponseHandler {
     // The settlement leaves ahead of the bytes by which the client knows that the answer is whole.
     if (isMetered) setImmediate(() => this.#endMetered());
     else endInBatch(exchange.response, this.#whole);
+  }
+
+  /** Reads the last bytes of a metered answer before they are sent, because they may tell its use. */
+  #readLast(): void {
+    for (const piece of this.#pieces) this.#answerReader?.read(piece);
+    this.#answerReader = undefined;
   }
 
   #endMetered(): void {
