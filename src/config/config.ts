@@ -37,7 +37,13 @@ export type Config = {
   readonly errors: ErrorFormat;
   readonly trustedProxies: readonly string[];
   readonly admin:
-    | { readonly listen: HostPort; readonly token: string; readonly hosts: readonly string[] }
+    | {
+        readonly listen: HostPort;
+        readonly token: string;
+        readonly hosts: readonly string[];
+        /** The address by which a command was told to ask it, with --admin. */
+        readonly url?: string;
+      }
     | undefined;
   readonly log: {
     readonly level: "debug" | "info" | "warn" | "error" | "silent";

@@ -22,39 +22,38 @@ const ONLY = "with store: memory the running gateway knows";
 
 /**
  * Queries the running gateway through its admin listener, because with the memory store no other
- * process knows its accounts (docs/reference/commands.md#which-process-answers). Every error
- * message names `admin.listen`.
+ * process knows its accounts (docs/reference/commands.md#which-process-answers), or because --admin
+ * names it. Every error message names the setting that leads there.
  */
-export function openAdminAccounts(config: Config): AccountOperations {
+export function openAdminAccounts(config: Config, sharesStore = false): AccountOperations {
+  const only = sharesStore ? undefined : ONLY;
   return {
-    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only: ONLY }),
+    bans: () => fetchAllPages<BanReport>(config, { path: "/api/bans", only }),
     usage: (selector) =>
       fetchAdmin<UsageReport>(config, {
         path: pathOf("/api/usage/ID", selector),
         members: ["account", "windows", "strikes", "ban"],
         id: selector.id,
-        only: ONLY,
+        only,
       }),
-    usageOfAll: (filter) => askUsage(config, filter),
-    counts: () =>
-      fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only: ONLY }),
+    usageOfAll: (filter) => askUsage(config, filter, only),
+    counts: () => fetchAllPages<CountReport>(config, { path: "/api/counts?limit=10000", only }),
     countsOf: (selector) =>
       fetchAdmin<CountReport>(config, {
         path: pathOf("/api/counts/ID", selector),
         members: ["account", "at", "windows"],
         id: selector.id,
-        only: ONLY,
+        only,
       }),
-    gatewayCount: () => countGateways(config),
-    history: (query, tell) => askHistory(config, query, tell),
+    gatewayCount: () => countGateways(config, only),
+    history: (query, tell) => askHistory(config, { ...query, only }, tell),
     reset: (selector, windows) =>
       fetchAdmin<ResetReport>(config, {
         method: "POST",
         path: pathOf("/api/accounts/ID/reset", selector),
         body: { windows },
         members: ["account", "windows"],
-        id: selector.id,
-        only: ONLY,
+        ...{ id: selector.id, only, look: `\`usage ${selector.id}\`` },
       }),
     ban: (id, { lengthMs, reason }) =>
       fetchAdmin<BanReport>(config, {
@@ -63,30 +62,31 @@ export function openAdminAccounts(config: Config): AccountOperations {
         body: { id, for: `${lengthMs}ms`, reason },
         also: [201],
         members: ["account", "until"],
-        id,
-        only: ONLY,
+        ...{ id, only, look: `\`bans why ${id}\`` },
       }),
     banReasons: (id) =>
       fetchAdmin<BanReasons>(config, {
         path: `/api/bans/${encodeURIComponent(id)}`,
         members: ["account", "environment", "strikes", "ban"],
         id,
-        only: ONLY,
+        only,
       }),
     liftBan: (id) =>
       fetchAdmin<LiftedBan>(config, {
         method: "DELETE",
         path: `/api/bans/${encodeURIComponent(id)}`,
         members: ["account", "environment"],
-        id,
-        only: ONLY,
+        ...{ id, only, look: `\`bans why ${id}\`` },
       }),
   };
 }
 
 /** Those that speak. */
-async function countGateways(config: Config): Promise<OperationResult<number>> {
-  const told = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways", only: ONLY });
+async function countGateways(
+  config: Config,
+  only: string | undefined,
+): Promise<OperationResult<number>> {
+  const told = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways", only });
   if (!told.ok) return told;
   return { ok: true, value: told.value.filter(({ state }) => state !== "silent").length };
 }
@@ -101,17 +101,18 @@ function pathOf(template: string, { id, environment }: AccountSelector): string 
 function askUsage(
   config: Config,
   { environment, plan, over, top }: UsageFilter,
+  only: string | undefined,
 ): Promise<OperationResult<readonly UsageReport[]>> {
   const query = new URLSearchParams({ limit: "10000" });
   for (const [name, value] of Object.entries({ env: environment, plan, over, top })) {
     if (value !== undefined) query.set(name, String(value));
   }
-  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only: ONLY });
+  return fetchAllPages<UsageReport>(config, { path: `/api/usage?${query}`, only });
 }
 
 async function askHistory(
   config: Config,
-  { id, environment, plan, period }: HistoryQuery,
+  { id, environment, plan, period, only }: HistoryQuery & { readonly only: string | undefined },
   tell: (rows: readonly DayReport[]) => void,
 ): Promise<OperationResult<undefined>> {
   const query = new URLSearchParams({ limit: "10000" });
@@ -119,5 +120,5 @@ async function askHistory(
     if (value !== undefined) query.set(name, String(value));
   }
   const path = `/api/history?${query}`;
-  return fetchEachPage<DayReport>(config, { path, only: ONLY, id }, tell);
+  return fetchEachPage<DayReport>(config, { path, only, id }, tell);
 }

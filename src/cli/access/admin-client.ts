@@ -132,13 +132,15 @@ export type AdminRequest = {
   readonly body?: unknown;
   readonly also?: readonly number[];
   readonly members: typeof LIST | typeof TEXT | readonly string[];
-  readonly only?: string;
+  readonly only?: string | undefined;
   /** The account or key of the query. No message of the gateway repeats it. */
   readonly id?: string | undefined;
   /** The origin of another admin listener than that of the configuration, with the same token. */
   readonly origin?: string;
   /** How long the answer may take, 10 s unless given. */
   readonly withinMs?: number;
+  /** For a change: how to see whether it was made if its answer is lost. */
+  readonly look?: string;
 };
 
 type ListQuestion = Omit<AdminRequest, "members">;
@@ -160,29 +162,27 @@ export async function fetchAdmin<T>(
   config: AdminConfig,
   asked: AdminRequest,
 ): Promise<AdminResult<T>> {
-  const { method = "GET", path, body: sent, also = [], only } = asked;
-  const { admin } = config;
-  const setting = asked.origin === undefined ? "admin.listen" : "--admin";
+  const { path, also = [], only, look } = asked;
   const reason = only === undefined ? "" : `, and ${only}`;
-  if (admin === undefined && asked.origin === undefined) {
-    return refused(`Cannot ask the gateway${reason}: admin is off, set admin.listen`);
-  }
-  const origin = asked.origin ?? (admin === undefined ? "" : originOf(admin.listen));
-  if (asked.origin === undefined && admin?.listen.port === 0) {
-    return refused(`Cannot ask the gateway${reason}: admin.listen has port 0, name one`);
-  }
+  const place = placeOf(config, asked);
+  if (typeof place === "string") return refused(`Cannot ask the gateway${reason}: ${place}`);
+  const { origin, setting } = place;
+  let mayBeDone = false;
+  let unread = "";
   try {
     const url = new URL(path, origin);
-    const json = sent === undefined ? "" : JSON.stringify(sent);
-    const options = { method, token: admin?.token ?? "", body: json };
-    const { withinMs } = asked;
-    const isOptional = withinMs !== undefined && admin !== undefined && asked.origin === undefined;
-    const { status, text, next, missing } = isOptional
-      ? await exchangeOnce(admin, url, { ...options, withinMs })
-      : await exchange(url, { ...options, withinMs: withinMs ?? ANSWER_MS_MAX });
+    const { status, text, next, missing } = await exchangeOf(config, asked, url, () => {
+      mayBeDone = look !== undefined;
+    });
+    // A proxy refuses with such a status what it does not hand on.
+    if (status >= 300 && status < 500) mayBeDone = false;
+    unread = `its answer (${status}) cannot be read`;
     if (status === 200 && asked.members === TEXT) return { ok: true, value: text as T };
     const body: unknown = JSON.parse(text);
+    if (mayBeDone && status >= 500 && !hasMembers(body, ["code"])) throw new Error(unread);
     if (status === 200 || also.includes(status)) {
+      // A whole value of another form is of another program.
+      mayBeDone = false;
       if (!hasMembers(body, asked.members)) throw new SyntaxError("It is not of that form");
       return { ok: true, value: body as T, next, ...(missing.length > 0 && { missing }) };
     }
@@ -195,10 +195,42 @@ export async function fetchAdmin<T>(
     return { ...refused(`${message}${where}`), status };
   } catch (error) {
     const why = whyUnanswered(error);
+    if (mayBeDone && look !== undefined) {
+      const told = unread === "" ? why : unread;
+      return refused(
+        `It is not known whether this was done: it was sent to the gateway at ${origin} (${setting}), and ${told}. Look with ${cleanText(look)}`,
+      );
+    }
     return refused(
       `Cannot ask the gateway at ${origin} (${setting})${reason}: ${why}. Is it running?`,
     );
   }
+}
+
+/** Where a request goes, and the setting that has it; or why there is no such place. */
+function placeOf(
+  { admin }: AdminConfig,
+  { origin = admin?.url }: AdminRequest,
+): { readonly origin: string; readonly setting: string } | string {
+  if (origin !== undefined) return { origin, setting: "--admin" };
+  if (admin === undefined) return "admin is off, set admin.listen";
+  if (admin.listen.port === 0) return "admin.listen has port 0, name one";
+  return { origin: originOf(admin.listen), setting: "admin.listen" };
+}
+
+/** A question with a timeout of its own, to the gateway of the configuration, is one that the verb can do without. */
+function exchangeOf(
+  { admin }: AdminConfig,
+  { method = "GET", body, withinMs, origin }: AdminRequest,
+  url: URL,
+  onSent: () => void,
+): Promise<Answer> {
+  const json = body === undefined ? "" : JSON.stringify(body);
+  const options = { method, token: admin?.token ?? "", body: json, onSent };
+  const isOptional = withinMs !== undefined && admin !== undefined && origin === undefined;
+  return isOptional
+    ? exchangeOnce(admin, url, { ...options, withinMs })
+    : exchange(url, { ...options, withinMs: withinMs ?? ANSWER_MS_MAX });
 }
 
 function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
@@ -211,6 +243,8 @@ type RequestOptions = {
   readonly token: string;
   readonly body?: string;
   readonly withinMs?: number;
+  /** Called when the gateway may have some of the request. */
+  readonly onSent?: () => void;
 };
 
 /** `missing` are the parts of a Cluster or the workers that the answer lacks (docs/reference/admin.md#missing-parts). */
@@ -250,7 +284,7 @@ async function exchangeOnce(
 
 function exchange(
   url: URL,
-  { method, token, body = "", withinMs = ANSWER_MS_MAX }: RequestOptions,
+  { method, token, body = "", withinMs = ANSWER_MS_MAX, onSent = () => {} }: RequestOptions,
 ): Promise<Answer> {
   const headers = {
     "Content-Type": "application/json",
@@ -274,6 +308,7 @@ function exchange(
       answer.on("error", reject);
     });
     asked.on("error", reject);
+    asked.on("socket", (socket) => socket.once("connect", onSent));
     asked.end(body);
   });
 }
@@ -282,6 +317,7 @@ function exchange(
 function whyUnanswered(error: unknown): string {
   const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
   if (code === "ECONNREFUSED") return "nothing listens there";
+  if (code === "ECONNRESET") return "the connection ended before its answer";
   if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
   if (isTimeout(error)) return "it does not answer";
   return errorMessage(error);

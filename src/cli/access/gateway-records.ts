@@ -2,7 +2,11 @@ import { setTimeout as pause } from "node:timers/promises";
 import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { Records } from "../../core/keys/records.ts";
-import { decodeExport, diffRecords } from "../../stores/keys/file/record-patch.ts";
+import {
+  decodeExport,
+  diffRecords,
+  type RecordPatch,
+} from "../../stores/keys/file/record-patch.ts";
 import {
   type CommandKeys,
   IS_DAMAGED,
@@ -62,9 +66,10 @@ class GatewayRecords implements CommandKeys {
       const before = this.#records;
       const { records, result } = edit(before);
       if (records === before) return result;
+      const changes = diffRecords(before, records);
       const sent = await fetchAdmin(this.#config, {
         ...{ method: "PATCH", path: "/api/records", members: ["changed"] },
-        body: { changes: diffRecords(before, records) },
+        ...{ body: { changes }, look: lookFor(changes) },
       });
       if (sent.ok) {
         this.#records = records;
@@ -106,4 +111,25 @@ class GatewayRecords implements CommandKeys {
   close(): Promise<void> {
     return Promise.resolve();
   }
+}
+
+/** Maximum number of new keys that a message names. */
+const NAMED_MAX = 10;
+
+/**
+ * The command that shows whether these changes were made. New keys are named, because one that nobody
+ * has seen works all the same.
+ */
+function lookFor(changes: readonly RecordPatch[]): string {
+  const keys = changes.filter(({ record }) => record === "key");
+  const [verb, shown] = keys.length > 0 ? ["keys", keys] : ["accounts", changes];
+  const idOf = ({ after }: RecordPatch): string => (JSON.parse(after) as { id: string }).id;
+  const issued = keys.filter(({ before }) => before === null).map(idOf);
+  const [id, ...others] = issued.length > 0 ? issued : shown.map(idOf);
+  if (others.length > 0) {
+    const isNamed = issued.length > 0 && issued.length <= NAMED_MAX;
+    return `\`${verb} list\`${isNamed ? `: new keys are ${issued.join(", ")}` : ""}`;
+  }
+  const instead = `: if it was issued, \`keys rotate ${id} --grace 0s\` issues another in its place`;
+  return `\`${verb} show ${id}\`${issued.length > 0 ? instead : ""}`;
 }

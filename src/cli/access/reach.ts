@@ -140,8 +140,8 @@ async function reachAt(
 ): Promise<ReachedGateway | number> {
   const { hostname, port } = new URL(origin);
   const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
-  const admin = { listen, token: terminal.env[TOKEN] ?? "", hosts: [] };
-  const running = await fetchAdmin<YamlMap>({ admin }, { ...RUNNING, origin });
+  const admin = { listen, token: terminal.env[TOKEN] ?? "", hosts: [], url: origin };
+  const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
   if (!running.ok) {
     const hint = running.status === 401 ? `. Set ${TOKEN} to its token` : "";
     return fail(terminal, EXIT_FAILURE, `${running.message}${hint}`);

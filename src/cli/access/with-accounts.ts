@@ -44,11 +44,13 @@ export async function withAccounts<T>(
  * `runAccountOperation`.
  */
 export function askAccounts<T>(
-  { config, asksGateway }: ReachedGateway,
+  { config, asksGateway, sharesStore }: ReachedGateway,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {
-  return asksGateway ? ask(openAdminAccounts(config)) : runAccountOperation(config, terminal, ask);
+  return asksGateway
+    ? ask(openAdminAccounts(config, sharesStore))
+    : runAccountOperation(config, terminal, ask);
 }
 
 /** Runs the query without printing anything. */

@@ -171,6 +171,7 @@ export const reload: Verb = {
     const asked = fetchAdmin<ReloadReply>(config, {
       ...{ method: "POST", path: "/api/reload", withinMs: RELOADED_MS_MAX },
       members: ["hash"],
+      look: "`status`",
     });
     const reloaded = await showWait(terminal, "Waiting for the gateway", asked);
     const isToldByGateway = !reloaded.ok && reloaded.status === INVALID;

@@ -114,7 +114,10 @@ describe("a question to the admin listener", () => {
     const answer = await fetchAdmin(admin.config, PATH);
     assert.deepEqual(answer.ok && answer.value, { known: "é" });
     const broken = await fetchAdmin(admin.config, { ...PATH, path: "/api/y" });
-    assert.match(broken.ok ? "" : broken.message, /\(admin\.listen\): aborted\. Is it running\?$/);
+    assert.match(
+      broken.ok ? "" : broken.message,
+      /\(admin\.listen\): the connection ended before its answer\. Is it running\?$/,
+    );
   });
 
   it("for a list has all pages, or the reason of the first that failed", async () => {

@@ -27,7 +27,11 @@ async function openRecords(
     if (asked === "GET /api/keys/export") return void response.end(read === 1 ? "" : OTHERS);
     if (asked === "GET /api/records") return send(response, 200, { id: null, place: "there" });
     const status = left.shift() ?? 500;
-    send(response, status, status === 200 ? { changed: 1 } : { message: told(status) });
+    send(
+      response,
+      status,
+      status === 200 ? { changed: 1 } : { code: "told", message: told(status) },
+    );
   });
   const config = admin.config as unknown as Config;
   const records = await openGatewayRecords(config, Date.now).catch(async (error: unknown) => {

@@ -48,7 +48,7 @@ describe("a gateway that --admin names", () => {
     );
     const { config, asksGateway, isRemote, meters } = reached;
     const listen = { host: "::1", port: admin.port };
-    assert.deepEqual(config.admin, { listen, token: "secret", hosts: [] });
+    assert.deepEqual(config.admin, { listen, token: "secret", hosts: [], url: admin.origin });
     assert.deepEqual([...config.plans.keys()], ["free"]);
     assert.deepEqual([asksGateway, isRemote, meters], [true, true, ["tokens"]]);
   });
