@@ -129,6 +129,8 @@ export type EnvironmentConfig = ServiceConfig & {
   /** Networks as `address/bits`. If `allow` is empty, all are allowed except those of `deny`. */
   readonly allow: readonly string[];
   readonly deny: readonly string[];
+  /** For commands that know the operations of a running gateway only: a path for a GET. */
+  readonly examplePath?: string | undefined;
 };
 
 export type CertificateFiles = {

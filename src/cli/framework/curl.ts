@@ -1,23 +1,20 @@
 import type { EnvironmentConfig } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
-import { isLiteral } from "../../core/http/path-pattern.ts";
+import { examplePath } from "../../core/http/route.ts";
 
-type CurlTarget = Pick<EnvironmentConfig, "listen" | "hosts" | "routes"> & {
+type CurlTarget = Pick<EnvironmentConfig, "listen" | "hosts" | "routes" | "examplePath"> & {
   readonly tls?: unknown;
 };
 
 /** A command that tries the key and works when pasted into a shell. */
 export function curlLine(
-  { listen, hosts, routes, tls }: CurlTarget,
+  { listen, hosts, routes, tls, examplePath: told }: CurlTarget,
   key: string,
   origin: string = originOf(listen, tls === undefined ? "http" : "https"),
 ): string {
-  // The first operation that needs only a GET; the base path if no operation is described.
-  const plain = routes.operations?.find(
-    ({ method, segments, lifecycle }) =>
-      method === "GET" && isLiteral(segments) && !lifecycle.deprecated,
-  );
-  const path = plain?.template ?? `${routes.basePath.replace(/\/$/, "")}/`;
+  // The base path if no operation is described.
+  const path =
+    told ?? examplePath(routes.operations ?? []) ?? `${routes.basePath.replace(/\/$/, "")}/`;
   const { named, reached } = byName(origin, hosts[0]);
   return `curl -i${named} -H ${quoted(`Authorization: Bearer ${key}`)} ${quoted(`${reached}${path}`)}`;
 }

@@ -1,3 +1,4 @@
+import { examplePath, type Operation } from "../../core/http/route.ts";
 import type { Config } from "../config.ts";
 import { isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
@@ -48,14 +49,14 @@ export async function loadReachable(file: string, variables: Variables): Promise
     ok: true,
     reach: {
       mistakes,
-      config: withTls(loaded.config, root),
+      config: withUnloaded(loaded.config, root),
       with: async (running) => {
         const merged = await loadDocument(
           { ...document, ...runningPart(running) },
           file,
           variables,
         );
-        return merged.ok ? withTls(merged.config, running) : withTls(loaded.config, root);
+        return merged.ok ? withUnloaded(merged.config, running) : withUnloaded(loaded.config, root);
       },
     },
   };
@@ -71,24 +72,35 @@ export async function configOfRunning(
 ): Promise<Config | undefined> {
   const document = { ...MINIMUM, ...runningPart(running), admin: "off" };
   const loaded = await loadDocument(document, "--admin", {});
-  return loaded.ok ? { ...withTls(loaded.config, running), admin } : undefined;
+  return loaded.ok ? { ...withUnloaded(loaded.config, running), admin } : undefined;
 }
 
 /**
- * Whether a listener has TLS is put back after the loading, which would read its PEM files: they
- * may be on the gateway's machine only.
+ * Puts back what the loading would read from files that may be on the gateway's machine only: whether
+ * a listener has TLS, and a path of its description.
  */
-function withTls(config: Config, { environments }: YamlMap): Config {
+function withUnloaded(config: Config, { environments }: YamlMap): Config {
   const given = new Map(entriesOf(environments));
-  const tlsOf = (name: string) => {
-    const environment = given.get(name);
-    const tls = isYamlMap(environment) && isYamlMap(environment.tls) ? environment.tls : undefined;
-    return tls && { cert: String(tls.cert), key: String(tls.key) };
-  };
   return {
     ...config,
-    environments: config.environments.map((one) => ({ ...one, tls: tlsOf(one.name) })),
+    environments: config.environments.map((one) => {
+      const environment = given.get(one.name);
+      const { tls, operations } = isYamlMap(environment) ? environment : {};
+      return {
+        ...one,
+        tls: isYamlMap(tls) ? { cert: String(tls.cert), key: String(tls.key) } : undefined,
+        examplePath: Array.isArray(operations)
+          ? examplePath(operations.filter(isShownOperation))
+          : undefined,
+      };
+    }),
   };
+}
+
+/** Another program may answer, so a path that a terminal would not show as it is counts as none. */
+function isShownOperation(value: unknown): value is Operation {
+  if (!isYamlMap(value) || !isYamlMap(value.lifecycle)) return false;
+  return typeof value.template === "string" && /^\/[\x21-\x7e]*$/.test(value.template);
 }
 
 /** The minimum that every configuration needs. */

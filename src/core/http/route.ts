@@ -57,6 +57,18 @@ export function operationWindows(tables: readonly RouteTable[]): readonly Limit[
   });
 }
 
+/**
+ * The path of the first operation that needs only a GET and is not deprecated. Undefined if there is
+ * none.
+ */
+export function examplePath(
+  operations: readonly Pick<Operation, "method" | "template" | "lifecycle">[],
+): string | undefined {
+  return operations.find(({ method, template, lifecycle }) => {
+    return method === "GET" && !template.includes("{") && !lifecycle.deprecated;
+  })?.template;
+}
+
 /** Requests of a method to the paths of a template. */
 export type RouteRule = Pick<Operation, "method" | "template" | "segments">;
 

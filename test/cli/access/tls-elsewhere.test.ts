@@ -9,7 +9,7 @@ import { freePorts, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free"];
 
-it("a verb reaches a gateway with TLS whose certificate is not there, and tells https", async () => {
+it("a verb reaches a gateway with TLS whose certificate is not there, and tells https and a path of its description", async () => {
   await using folder = await openFolder();
   const [production = 0, admin = 0] = await freePorts(2);
   const file = await writeConfig(folder, { production, admin });
@@ -30,7 +30,7 @@ it("a verb reaches a gateway with TLS whose certificate is not there, and tells 
     ]) {
       const said = await runVerb([...CREATE, ...where]);
       assert.equal(said.status, 0, said.err);
-      assert.match(said.out, new RegExp(`https://127\\.0\\.0\\.1:${production}/v1`));
+      assert.match(said.out, new RegExp(`"https://127\\.0\\.0\\.1:${production}/v1/pets"\n`));
     }
   } finally {
     await gateway.stop();
@@ -38,7 +38,24 @@ it("a verb reaches a gateway with TLS whose certificate is not there, and tells 
   const offline = await runVerb([...CREATE, "--config", file]);
   assert.equal(offline.status, 0, offline.err);
   assert.match(offline.err, /Cannot read the file .*a\.pem of environments\.production\.tls\.cert/);
-  assert.match(offline.out, /https:/);
+  assert.match(offline.out, /https:.*\/v1\/"\n/);
+});
+
+it("a path of a gateway is in the line of a new key only if a shell can be given it", async () => {
+  const admin = { listen: { host: "127.0.0.1", port: 9 }, token: "", hosts: [] };
+  const operation = { method: "GET", template: "/v1/a", lifecycle: { deprecated: false } };
+  for (const [operations, path] of [
+    [[operation], "/v1/a"],
+    [[{ ...operation, template: "/v1/a\nb" }, { method: "GET" }, 7, operation], "/v1/a"],
+    [[{ ...operation, template: "/v1/{a}" }], undefined],
+    ["all", undefined],
+  ] as const) {
+    const production = { listen: "127.0.0.1:1", keyTag: "live", upstreams: ["http://h"] };
+    const running = { plans: { free: { minute: 1 } }, environments: { production } };
+    const told = { ...running, environments: { production: { ...production, operations } } };
+    const config = await configOfRunning(told, admin);
+    assert.equal(config?.environments[0]?.examplePath, path);
+  }
 });
 
 it("a gateway whose environment has the port of the default admin listener is reached", async () => {
