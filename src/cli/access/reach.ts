@@ -11,9 +11,7 @@ import {
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
-import { fetchAdmin } from "./admin-client.ts";
-
-const TOKEN = "TOLLGATE_ADMIN_TOKEN";
+import { fetchAdmin, TOKEN_VARIABLE } from "./admin-client.ts";
 
 /** The address of a running gateway, and its records. */
 export type ReachedGateway = {
@@ -75,7 +73,9 @@ async function reach(
     return username !== "" || password !== "";
   });
   if (login !== undefined) {
-    terminal.err(`warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN}\n`);
+    terminal.err(
+      `warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN_VARIABLE}\n`,
+    );
   }
   const [admin] = admins;
   if (admin !== undefined && !asksSeveral) return reachAt(admin, invocation, terminal);
@@ -140,11 +140,12 @@ async function reachAt(
 ): Promise<ReachedGateway | number> {
   const { hostname, port } = new URL(origin);
   const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
-  const admin = { listen, token: terminal.env[TOKEN] ?? "", hosts: [], url: origin };
+  const admin = { listen, token: terminal.env[TOKEN_VARIABLE] ?? "", hosts: [], url: origin };
   const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
   if (!running.ok) {
-    const hint = running.status === 401 ? `. Set ${TOKEN} to its token` : "";
-    return fail(terminal, EXIT_FAILURE, `${running.message}${hint}`);
+    const hint = running.status === 401 ? `. Set ${TOKEN_VARIABLE} to its token` : "";
+    const status = running.usage ? EXIT_USAGE : EXIT_FAILURE;
+    return fail(terminal, status, `${running.message}${hint}`);
   }
   const { configOfRunning } = await import("../../config/load/reachable.ts");
   const config = await configOfRunning(running.value, admin);

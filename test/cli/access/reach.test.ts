@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { appendFile } from "node:fs/promises";
 import { afterEach, describe, it, vi } from "vitest";
+import { fetchAdmin } from "../../../src/cli/access/admin-client.ts";
 import { reachGateway } from "../../../src/cli/access/reach.ts";
 import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
@@ -16,10 +17,10 @@ function callOf(options: Readonly<Record<string, string>>, ...args: string[]): I
   };
 }
 
-function terminalOf(stdin = "") {
+function terminalOf(stdin = "", token = "secret") {
   let err = "";
   const terminal = {
-    ...{ env: { TOLLGATE_ADMIN_TOKEN: "secret" }, readIn: async () => stdin },
+    ...{ env: { TOLLGATE_ADMIN_TOKEN: token }, readIn: async () => stdin },
     err: (text: string) => {
       err += text;
     },
@@ -83,6 +84,35 @@ describe("a gateway that --admin names", () => {
       assert.equal(await reachGateway(callOf({ admin: admin.origin }), terminal), 1);
       assert.equal(err(), `${told.replace("AT", admin.origin)}\n`);
     }
+  });
+});
+
+describe("a token of TOLLGATE_ADMIN_TOKEN", () => {
+  it("that no field of HTTP can carry is wrong usage, names the variable, and asks nothing", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING));
+    const usual = "t".repeat(32);
+    for (const [token, why] of [
+      [`${usual}\n`, "it has a line end"],
+      [`${usual}\r\n${usual}`, "it has a line end"],
+      [`${usual}€`, "it has a character that no field of HTTP can carry"],
+      [`${usual}\0`, "it has a character that no field of HTTP can carry"],
+    ] as const) {
+      const { terminal, err } = terminalOf("", token);
+      assert.equal(await reachGateway(callOf({ admin: admin.origin }), terminal), 64);
+      assert.equal(err(), `Cannot use TOLLGATE_ADMIN_TOKEN: ${why}\n`);
+    }
+    assert.deepEqual(admin.questions, []);
+    const sound = terminalOf("", `${usual} é\t!`);
+    const reached = await reachGateway(callOf({ admin: admin.origin }), sound.terminal);
+    assert.notEqual(typeof reached, "number", sound.err());
+  });
+
+  it("is judged as that of admin.token in a file, which no --admin leads to", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING));
+    const config = { admin: { ...admin.config.admin, token: "€" } };
+    const answer = await fetchAdmin(config, { path: "/api/config", members: [] });
+    const message = "Cannot use admin.token: it has a character that no field of HTTP can carry";
+    assert.deepEqual([answer, admin.questions], [{ ok: false, message }, []]);
   });
 });
 
