@@ -69,7 +69,7 @@ type Refreshed = {
  */
 export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed> {
   if (admin === undefined || admin.listen.port === 0) return {};
-  const url = new URL("/api/keys/refresh", originOf(admin.listen));
+  const url = new URL(`${addressOf(admin)}/api/keys/refresh`);
   const { token } = admin;
   return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
     ({ status, text, missing }) => {
@@ -105,7 +105,7 @@ export async function gatewayRecordsIdentity({
   admin,
 }: AdminConfig): Promise<{ readonly id: string | null; readonly place: string } | undefined> {
   if (admin === undefined || admin.listen.port === 0) return undefined;
-  const url = new URL("/api/records", originOf(admin.listen));
+  const url = new URL(`${addressOf(admin)}/api/records`);
   try {
     const sent = { method: "GET", token: admin.token, withinMs: IDENTITY_MS_MAX };
     const { status, text } = await exchangeOnce(admin, url, sent);
@@ -138,7 +138,7 @@ export type AdminRequest = {
   readonly only?: string | undefined;
   /** The account or key of the query. No message of the gateway repeats it. */
   readonly id?: string | undefined;
-  /** The origin of another admin listener than that of the configuration, with the same token. */
+  /** The address of another admin listener than that of the configuration, with the same token. */
   readonly origin?: string;
   /** How long the answer may take, 10 s unless given. */
   readonly withinMs?: number;
@@ -173,7 +173,7 @@ export async function fetchAdmin<T>(
   let mayBeDone = false;
   let unread = "";
   try {
-    const url = new URL(path, origin);
+    const url = new URL(`${origin}${path}`);
     const { status, text, next, missing } = await exchangeOf(config, asked, url, () => {
       mayBeDone = look !== undefined;
     });
@@ -219,7 +219,12 @@ function placeOf(
   if (origin !== undefined) return { origin, setting: "--admin" };
   if (admin === undefined) return "admin is off, set admin.listen";
   if (admin.listen.port === 0) return "admin.listen has port 0, name one";
-  return { origin: originOf(admin.listen), setting: "admin.listen" };
+  return { origin: addressOf(admin), setting: "admin.listen" };
+}
+
+/** The address before the path of each route. */
+export function addressOf({ url, listen }: NonNullable<AdminConfig["admin"]>): string {
+  return url ?? originOf(listen);
 }
 
 /** A question with a timeout of its own, to the gateway of the configuration, is one that the verb can do without. */

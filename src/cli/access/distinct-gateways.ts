@@ -1,7 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
-import { originOf } from "../framework/curl.ts";
-import { fetchAllPages } from "./admin-client.ts";
+import { addressOf, fetchAllPages } from "./admin-client.ts";
 
 /**
  * The gateways that a call asks, each once: the one of `admin.listen`, which is undefined, and those
@@ -13,8 +12,8 @@ export async function distinctGateways(
   admins: readonly string[],
 ): Promise<readonly (string | undefined)[]> {
   const { admin } = config;
-  const own = admin && new URL(originOf(admin.listen)).origin;
-  const further = new Set(admins.map((url) => new URL(url).origin));
+  const own = admin && new URL(addressOf(admin)).href.replace(/\/$/, "");
+  const further = new Set(admins);
   if (own !== undefined) further.delete(own);
   if (further.size === 0) return [undefined];
   const names = new Set<string>();

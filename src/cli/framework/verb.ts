@@ -89,13 +89,20 @@ export function parsePeriodOption(
 }
 
 /**
- * The further admin listeners of a call (each --admin) as origins, or the mistake in one. They use
- * HTTP, as `admin.listen` does. An origin has no login: the token comes from the environment.
+ * The further admin listeners of a call (each --admin), or the mistake in one. They use HTTP, as
+ * `admin.listen` does. Each is an origin, and its path if a proxy has the listener below one. It has no
+ * login: the token comes from the environment.
  */
 export function parseAdminOptions(invocation: Invocation): readonly string[] | string {
   const named = invocation.texts("admin");
   const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
-  if (wrong === undefined) return named.map((text) => new URL(text).origin);
+  if (wrong === undefined) {
+    const urls = named.map((text) => new URL(text));
+    const extra = named.find((_, i) => `${urls[i]?.search}${urls[i]?.hash}` !== "");
+    if (extra === undefined)
+      return urls.map((url) => url.origin + url.pathname.replace(/\/+$/, ""));
+    return `Cannot use a query or a fragment in --admin: the value is ${quoteAddress(extra.replace(/([?#]).*/s, "$1***"))}`;
+  }
   return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${quoteAddress(wrong)}`;
 }
 

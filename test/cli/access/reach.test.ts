@@ -1,11 +1,16 @@
 import assert from "node:assert/strict";
 import { appendFile } from "node:fs/promises";
 import { afterEach, describe, it, vi } from "vitest";
-import { fetchAdmin } from "../../../src/cli/access/admin-client.ts";
+import {
+  fetchAdmin,
+  fetchAllPages,
+  gatewayRecordsIdentity,
+  refreshGateway,
+} from "../../../src/cli/access/admin-client.ts";
 import { reachGateway } from "../../../src/cli/access/reach.ts";
 import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
-import type { Invocation } from "../../../src/cli/framework/verb.ts";
+import { type Invocation, parseAdminOptions } from "../../../src/cli/framework/verb.ts";
 import { loadConfig } from "../../../src/config/load/load.ts";
 import { openFolder, writeConfig } from "../kit.ts";
 import { openAdmin, send } from "./admin-server.ts";
@@ -84,6 +89,55 @@ describe("a gateway that --admin names", () => {
       assert.equal(await reachGateway(callOf({ admin: admin.origin }), terminal), 1);
       assert.equal(err(), `${told.replace("AT", admin.origin)}\n`);
     }
+  });
+});
+
+describe("a path in --admin", () => {
+  it("comes before that of each question, of a whole list and of a further gateway too", async () => {
+    await using admin = await openAdmin((response, { asked }) => {
+      const running = { ...RUNNING, status: "ready", checks: {} };
+      if (!asked.includes("/api/gateways")) return send(response, 200, running);
+      send(response, 200, [], asked.endsWith("1") ? "" : '</api/gateways?after=1>; rel="next"');
+    });
+    for (const prefix of ["", "/", "/tollgate/admin", "/tollgate/admin/"]) {
+      const { terminal, err } = terminalOf();
+      const invocation = callOf({ admin: `${admin.origin}${prefix}` });
+      const reached = await reachGateway(invocation, terminal);
+      assert.ok(typeof reached !== "number", err());
+      await fetchAllPages(reached.config, { path: "/api/gateways" });
+      await refreshGateway(reached.config);
+      await gatewayRecordsIdentity(reached.config);
+      const [origin = ""] = parseAdminOptions(invocation);
+      await fetchAdmin(reached.config, { path: "/readyz", members: [], origin });
+      const base = prefix.replace(/\/$/, "");
+      assert.deepEqual(
+        admin.questions.splice(0).map(({ asked }) => asked),
+        [
+          `GET ${base}/api/config`,
+          `GET ${base}/api/gateways`,
+          `GET ${base}/api/gateways?after=1`,
+          `POST ${base}/api/keys/refresh`,
+          `GET ${base}/api/records`,
+          `GET ${base}/readyz`,
+        ],
+      );
+    }
+  });
+
+  it("is taken, and a query or a fragment beside it is refused with 64 before anything is asked", async () => {
+    await using admin = await openAdmin((response) => send(response, 200, RUNNING));
+    for (const [more, shown] of [
+      ["?x=1", "?***"],
+      ["#f", "#***"],
+      ["/tollgate?x=1#f", "/tollgate?***"],
+    ] as const) {
+      const { terminal, err } = terminalOf();
+      const wrong = callOf({ admin: `${admin.origin}${more}` });
+      assert.equal(await reachGateway(wrong, terminal), 64);
+      const told = `Cannot use a query or a fragment in --admin: the value is "${admin.origin}${shown}"\n`;
+      assert.equal(err(), told);
+    }
+    assert.deepEqual(admin.questions, []);
   });
 });
 
