@@ -1,10 +1,13 @@
 import type { Log, LogEvent } from "../../telemetry/log/log.ts";
 import type { SupervisorChannel } from "./messages.ts";
 
-/** The supervisor has the same records, and logs these for all. */
+/**
+ * The supervisor watches the same records, and logs these for all. Not what is damaged: a worker that
+ * has just started reads all records, and the supervisor only those that change.
+ */
 const OF_RECORDS: readonly LogEvent[] = [
   ...(["keys_lost", "keys_found", "keys_unreadable", "keys_readable"] as const),
-  ...(["keys_damaged", "keys_whole", "keys_older"] as const),
+  "keys_older",
 ];
 
 /**

@@ -90,6 +90,24 @@ it("records that no process can read are told once, and once that they can be re
   );
 });
 
+it("a record that only a process which has just started finds damaged is named in the log", async () => {
+  await using crew = await openCrew(redis);
+  const client = await redis.client();
+  const field = (await client.hkeys(HASH)).find((name) => name.startsWith("k_")) ?? assert.fail();
+  const whole = (await client.hget(HASH, field)) ?? assert.fail();
+  const told = () => crew.gateway.lines().filter(({ msg }) => msg === "keys_damaged");
+  // Under the same version, so that who has read the records does not see it.
+  await client.hset(HASH, field, "{broken");
+  try {
+    process.kill(crew.pids()[0] ?? assert.fail(), "SIGKILL");
+    await eventually(() => assert.equal(told().length, 1), WITHIN);
+    assert.match(String(told()[0]?.why), new RegExp(field));
+    assert.equal(typeof told()[0]?.worker, "number");
+  } finally {
+    await client.hset(HASH, field, whole);
+  }
+});
+
 it("events of a process that ends while the webhook takes none are sent once it does, each once", async () => {
   const [key = ""] = await issueKeys(redis, 1);
   await using receiver = await startWebhookReceiver();
