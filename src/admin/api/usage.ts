@@ -7,7 +7,7 @@ import {
 } from "../../core/keys/usage-reports.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
-import { imposedBan, logBanByHand } from "../../stores/queries/imposed-ban.ts";
+import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
 import { logReset } from "../../stores/queries/logged-reset.ts";
 import {
   readAllCounts,
@@ -157,7 +157,7 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
     if (name === undefined) return recordsUnknown(deps) ?? unknownIdResponse();
     const { account, environment } = name;
     if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
-      return problemResponse("not_banned", `Account ${account} is not banned`);
+      return problemResponse("not_banned", notBannedMessage(deps.config(), account));
     }
     logBanByHand(deps.log, {
       accountRef: { account, environment },

@@ -18,7 +18,7 @@ import {
   findAccountBySelector,
   findNamedAccount,
 } from "../../stores/queries/find-account.ts";
-import { imposedBan } from "../../stores/queries/imposed-ban.ts";
+import { imposedBan, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
 import {
   type DayReport,
   historyDisabledError,
@@ -196,9 +196,7 @@ function storedBans(
         const lifted = await quotas.liftBan({ account, environment }, untold(missing));
         return lifted
           ? given({ account, environment })
-          : refused(
-              `Account ${account} is not banned in the store; gateways that knew a ban of it forget it`,
-            );
+          : refused(notBannedMessage(config, account));
       }),
   };
 }

@@ -25,6 +25,12 @@ export function imposedBan(
   return { lengthMs, window, keptMs: bans.forgetAfterMs, plan, reason };
 }
 
+/** The words for a lift that found no ban. With a shared store, each gateway is told to forget its own. */
+export function notBannedMessage({ store }: Pick<Config, "store">, account: string): string {
+  if (store.kind === "memory") return `Account ${account} is not banned`;
+  return `Account ${account} is not banned in the store; gateways that knew a ban of it forget it`;
+}
+
 /** Logs that an operator imposed or lifted a ban. */
 export function logBanByHand(
   log: Pick<Log, "info" | "warn">,
