@@ -103,6 +103,9 @@ export function parseAdminOptions(invocation: Invocation): readonly string[] | s
       return urls.map((url) => url.origin + url.pathname.replace(/\/+$/, ""));
     return `Cannot use a query or a fragment in --admin: the value is ${quoteAddress(extra.replace(/([?#]).*/s, "$1***"))}`;
   }
+  if (URL.canParse(wrong) && new URL(wrong).protocol === "https:") {
+    return `Cannot use --admin ${quoteAddress(wrong)}: commands ask admin listeners by http only, so reach one behind TLS by a tunnel`;
+  }
   return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${quoteAddress(wrong)}`;
 }
 

@@ -12,7 +12,10 @@ describe("the values of options", () => {
     const file = await writeConfig(folder);
     const create = ["keys", "create", "--env", "production", "--plan", "free"];
     for (const [args, says] of [
-      [["status", "--admin", "https://127.0.0.1:9090"], /^Cannot read --admin as the address of/],
+      [
+        ["status", "--admin", "https://me:s3cret@127.0.0.1:9090"],
+        /^Cannot use --admin "https:\/\/\*\*\*@127\.0\.0\.1:9090": commands ask admin listeners by http only/,
+      ],
       [["bans", "list", "--admin", "127.0.0.1:9090"], /^Cannot read --admin as the address of/],
       [["explain", "r", "--admin", "ftp://127.0.0.1"], /^Cannot read --admin as the address of/],
       [[...create, "--meta", "=42"], /^Cannot read --meta as NAME=VALUE: the value is "=42"/],
