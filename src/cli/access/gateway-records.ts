@@ -118,7 +118,7 @@ const NAMED_MAX = 10;
 
 /**
  * The command that shows whether these changes were made. New keys are named, because one that nobody
- * has seen works all the same.
+ * has seen works all the same. Somebody has the key of an import: it must not be replaced.
  */
 function lookFor(changes: readonly RecordPatch[]): string {
   const keys = changes.filter(({ record }) => record === "key");
@@ -130,6 +130,6 @@ function lookFor(changes: readonly RecordPatch[]): string {
     const isNamed = issued.length > 0 && issued.length <= NAMED_MAX;
     return `\`${verb} list\`${isNamed ? `: new keys are ${issued.join(", ")}` : ""}`;
   }
-  const instead = `: if it was issued, \`keys rotate ${id} --grace 0s\` issues another in its place`;
+  const instead = `: if it is there and nobody has the key, \`keys rotate ${id} --grace 0s\` issues another in its place`;
   return `\`${verb} show ${id}\`${issued.length > 0 ? instead : ""}`;
 }

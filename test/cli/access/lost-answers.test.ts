@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
+import { join } from "node:path";
 import { describe, it, vi } from "vitest";
 import { recordLines } from "../../../src/stores/keys/file/export-records.ts";
 import { recordsFrom } from "../../support/records.ts";
-import { runVerb } from "../kit.ts";
+import { openFolder, runVerb } from "../kit.ts";
 import { openAdmin, send } from "./admin-server.ts";
 
 const PRODUCTION = { listen: "127.0.0.1:1", keyTag: "live", upstreams: ["http://127.0.0.1:1"] };
@@ -12,15 +14,15 @@ const RUNNING = {
   plans: { free: { minute: 60 } },
   ...{ hash: "x", store: "redis://127.0.0.1:1" },
 };
-const LINES = [...recordLines(recordsFrom([{ id: "k_1", account: "ada" }]))]
-  .map((line) => `${line}\n`)
-  .join("");
+function linesOf(id: string, account: string): string {
+  return [...recordLines(recordsFrom([{ id, account }]))].map((line) => `${line}\n`).join("");
+}
 
 /** A gateway that answers each question, in front of which a proxy answers each change so. */
 function openProxy(lose: (response: ServerResponse) => void) {
   return openAdmin((response, { asked }) => {
     if (asked === "GET /api/config") return send(response, 200, RUNNING);
-    if (asked === "GET /api/keys/export") return void response.end(LINES);
+    if (asked === "GET /api/keys/export") return void response.end(linesOf("k_1", "ada"));
     if (asked.startsWith("GET")) return send(response, 200, { id: null, place: "there" });
     lose(response);
   });
@@ -37,7 +39,7 @@ const LOST: readonly (readonly [why: string, (response: ServerResponse) => void]
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free"];
 const NEW_KEY =
-  /Look with `keys show (k_\w+)`: if it was issued, `keys rotate \1 --grace 0s` issues another in its place\n$/;
+  /Look with `keys show (k_\w+)`: if it is there and nobody has the key, `keys rotate \1 --grace 0s` issues another in its place\n$/;
 /** Each change, and the command that shows whether it was made. */
 const CHANGES: readonly (readonly [string, readonly string[], RegExp])[] = [
   ["keys create", CREATE, NEW_KEY],
@@ -90,6 +92,15 @@ describe("a change that was sent and whose answer is lost", () => {
       assert.match((await runVerb(many)).err, look);
     }
   });
+});
+
+it("an import of one key whose answer is lost says to replace it only if nobody has the key", async () => {
+  await using proxy = await openProxy((response) => response.socket?.destroy());
+  await using folder = await openFolder();
+  const file = join(folder.path, "one.jsonl");
+  await writeFile(file, linesOf("k_2", "eve"));
+  const { err } = await runVerb(["keys", "import", file, "--admin", proxy.origin]);
+  assert.match(err, NEW_KEY);
 });
 
 it("a change that was refused, or that nothing took, is not told as perhaps done", async () => {
