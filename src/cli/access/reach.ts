@@ -143,7 +143,9 @@ async function reachAt(
   const admin = { listen, token: terminal.env[TOKEN_VARIABLE] ?? "", hosts: [], url: origin };
   const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
   if (!running.ok) {
-    const hint = running.status === 401 ? `. Set ${TOKEN_VARIABLE} to its token` : "";
+    // The path of --admin may lead nowhere.
+    const where = running.status === 404 ? ` (--admin, ${origin})` : "";
+    const hint = running.status === 401 ? `. Set ${TOKEN_VARIABLE} to its token` : where;
     const status = running.usage ? EXIT_USAGE : EXIT_FAILURE;
     return fail(terminal, status, `${running.message}${hint}`);
   }

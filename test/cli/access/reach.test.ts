@@ -124,6 +124,15 @@ describe("a path in --admin", () => {
     }
   });
 
+  it("that leads to no route of the gateway is told with the address", async () => {
+    const nothing = { code: "not_found", message: "There is nothing here" };
+    await using admin = await openAdmin((response) => send(response, 404, nothing));
+    const { terminal, err } = terminalOf();
+    const address = `${admin.origin}/x`;
+    assert.equal(await reachGateway(callOf({ admin: address }), terminal), 1);
+    assert.equal(err(), `There is nothing here (--admin, ${address})\n`);
+  });
+
   it("is taken, and a query or a fragment beside it is refused with 64 before anything is asked", async () => {
     await using admin = await openAdmin((response) => send(response, 200, RUNNING));
     for (const [more, shown] of [
