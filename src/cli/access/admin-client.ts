@@ -6,9 +6,6 @@ import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { originOf } from "../framework/curl.ts";
 import type { OperationResult } from "./account-operations.ts";
 
-/** The variable with the token for --admin. */
-export const TOKEN_VARIABLE = "TOLLGATE_ADMIN_TOKEN";
-
 const ANSWER_MS_MAX = 10_000;
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
 
@@ -197,7 +194,6 @@ export async function fetchAdmin<T>(
     const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
     return { ...refused(`${message}${where}`), status };
   } catch (error) {
-    if (hasCode(error, "ERR_INVALID_CHAR")) return unusableToken(config);
     const why = whyUnanswered(error);
     if (mayBeDone && look !== undefined) {
       const told = unread === "" ? why : unread;
@@ -324,24 +320,12 @@ function exchange(
 
 /** Why a gateway sent no readable response. */
 function whyUnanswered(error: unknown): string {
-  const { name } = (error ?? {}) as { name?: unknown };
-  if (hasCode(error, "ECONNREFUSED")) return "nothing listens there";
-  if (hasCode(error, "ECONNRESET")) return "the connection ended before its answer";
+  const { code, name } = (error ?? {}) as { code?: unknown; name?: unknown };
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (code === "ECONNRESET") return "the connection ended before its answer";
   if (name === "SyntaxError") return "what answered is no admin listener of Tollgate";
   if (isTimeout(error)) return "it does not answer";
   return errorMessage(error);
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return (error as { readonly code?: unknown } | undefined)?.code === code;
-}
-
-/** The token is the one field of a request that the caller chooses. Nothing was asked. */
-function unusableToken({ admin }: AdminConfig): Extract<OperationResult<never>, { ok: false }> {
-  const isLine = /[\r\n]/.test(admin?.token ?? "");
-  const why = isLine ? "a line end" : "a character that no field of HTTP can carry";
-  if (admin?.url === undefined) return refused(`Cannot use admin.token: it has ${why}`);
-  return { ...refused(`Cannot use ${TOKEN_VARIABLE}: it has ${why}`), usage: true };
 }
 
 function isTimeout(error: unknown): boolean {

@@ -11,7 +11,9 @@ import {
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
-import { fetchAdmin, TOKEN_VARIABLE } from "./admin-client.ts";
+import { fetchAdmin } from "./admin-client.ts";
+
+const TOKEN = "TOLLGATE_ADMIN_TOKEN";
 
 /** The address of a running gateway, and its records. */
 export type ReachedGateway = {
@@ -73,9 +75,7 @@ async function reach(
     return username !== "" || password !== "";
   });
   if (login !== undefined) {
-    terminal.err(
-      `warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN_VARIABLE}\n`,
-    );
+    terminal.err(`warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN}\n`);
   }
   const [admin] = admins;
   if (admin !== undefined && !asksSeveral) return reachAt(admin, invocation, terminal);
@@ -140,16 +140,21 @@ async function reachAt(
 ): Promise<ReachedGateway | number> {
   const { hostname, port } = new URL(origin);
   const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
-  const admin = { listen, token: terminal.env[TOKEN_VARIABLE] ?? "", hosts: [], url: origin };
+  const token = terminal.env[TOKEN] ?? "";
+  const { configOfRunning } = await import("../../config/load/reachable.ts");
+  const schema = (await import("../../config/schema/value-types.ts")).token;
+  if (!schema.safeParse(token).success) {
+    const why = /[\r\n]/.test(token) ? "has a line end" : `is not ${schema.meta()?.title}`;
+    return fail(terminal, EXIT_USAGE, `Cannot use ${TOKEN}: it ${why}`);
+  }
+  const admin = { listen, token, hosts: [], url: origin };
   const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
   if (!running.ok) {
     // The path of --admin may lead nowhere.
     const where = running.status === 404 ? ` (--admin, ${origin})` : "";
-    const hint = running.status === 401 ? `. Set ${TOKEN_VARIABLE} to its token` : where;
-    const status = running.usage ? EXIT_USAGE : EXIT_FAILURE;
-    return fail(terminal, status, `${running.message}${hint}`);
+    const hint = running.status === 401 ? `. Set ${TOKEN} to its token` : where;
+    return fail(terminal, EXIT_FAILURE, `${running.message}${hint}`);
   }
-  const { configOfRunning } = await import("../../config/load/reachable.ts");
   const config = await configOfRunning(running.value, admin);
   if (config === undefined) {
     const message = `Cannot use the configuration of the gateway at ${origin}: it is of another version`;
