@@ -179,7 +179,7 @@ export async function fetchAdmin<T>(
     unread = `its answer (${status}) cannot be read`;
     if (status === 200 && asked.members === TEXT) return { ok: true, value: text as T };
     const body: unknown = JSON.parse(text);
-    if (mayBeDone && status >= 500 && !hasMembers(body, ["code"])) throw new Error(unread);
+    if (mayBeDone && status >= 500 && isOfProxy(status, body)) throw new Error(unread);
     if (status === 200 || also.includes(status)) {
       // A whole value of another form is of another program.
       mayBeDone = false;
@@ -236,6 +236,11 @@ function exchangeOf(
   return isOptional
     ? exchangeOnce(admin, url, { ...options, withinMs })
     : exchange(url, { ...options, withinMs: withinMs ?? ANSWER_MS_MAX });
+}
+
+/** An admin listener gives each error a code, and answers neither 502 nor 504: it has no backend. */
+function isOfProxy(status: number, body: unknown): boolean {
+  return status === 502 || status === 504 || !hasMembers(body, ["code"]);
 }
 
 function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {

@@ -29,12 +29,16 @@ function openProxy(lose: (response: ServerResponse) => void) {
 }
 
 const CUT = "the connection ended before its answer";
+/** As another gateway in front of it may say it. */
+const LATE = { code: "upstream_timeout", message: "Late" };
 const LOST: readonly (readonly [why: string, (response: ServerResponse) => void])[] = [
   [CUT, (response) => response.socket?.destroy()],
   [CUT, (response) => response.writeHead(200).write("{", () => response.destroy())],
   ["its answer (201) cannot be read", (response) => response.writeHead(201).end('{"acc')],
   ["its answer (504) cannot be read", (response) => response.writeHead(504).end("<html>")],
   ["its answer (504) cannot be read", (response) => send(response, 504, { message: "Late" })],
+  ["its answer (504) cannot be read", (response) => send(response, 504, { ...LATE, status: 504 })],
+  ["its answer (502) cannot be read", (response) => send(response, 502, { ...LATE, status: 502 })],
 ];
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free"];
