@@ -71,6 +71,7 @@ const BYTE_ORDER_MARK = "\xef\xbb\xbf";
 const NEXT = table();
 
 const DIGIT_ZERO = 0x30;
+
 /**
  * Reads a JSON text (RFC 8259) in pieces of any size, and finds the number that a JSON Pointer
  * leads to. It keeps nothing of the text but its position: one bit for each open container.

@@ -52,7 +52,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   #owesContinue = false;
   /** Reads from the answer what the request used. */
   #answerReader: AnswerReader | undefined;
-  /** The bytes that it read since the other connections had their turn. */
+  /** The bytes that it read since it last left the others their turn. */
   #turnBytes = 0;
   #stopWaiting: () => void = nothing;
   /** A small body that arrives in one piece is sent in one write with its head. */

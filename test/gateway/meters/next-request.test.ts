@@ -19,6 +19,7 @@ const KEYS = Array.from({ length: 4 }, () => makeKey("pets", "live", randomInt))
 const REFUSED = makeKey("pets", "live", randomInt);
 /** More than a small body, which is sent in one write with its head. */
 const LARGE = "x".repeat(100_000);
+const STREAM = `${'data: {"more":1}\n\n'.repeat(2_000)}data: {"used":0}\n\n`;
 
 /** Answers that use nothing, by how the client learns that it has the whole of them. */
 const ANSWERS: Readonly<Record<string, RequestListener>> = {
@@ -28,6 +29,9 @@ const ANSWERS: Readonly<Record<string, RequestListener>> = {
   },
   "a large body": (_seen, response) => {
     response.writeHead(200, { "X-Used": 0, "Content-Length": LARGE.length }).end(LARGE);
+  },
+  "a stream that tells it at its end and comes at once": (_seen, response) => {
+    response.writeHead(200, { "Content-Type": "text/event-stream" }).end(STREAM);
   },
   chunks: (_seen, response) => {
     response.writeHead(200, { "X-Used": 0 });
@@ -103,7 +107,7 @@ describe("a request behind the whole answer of a metered one", () => {
 
 /** A gateway whose meter has room for one hold. */
 function openMetered({ host, port }: TcpProxy): Promise<TestGateway> {
-  const tokens = { hold: HOLD, max: HOLD, used: ["header x-used"] };
+  const tokens = { hold: HOLD, max: HOLD, used: ["header x-used", "sse /used"] };
   return startTestGateway({
     keys: Object.fromEntries(
       [...KEYS, REFUSED].map((key, i) => [key, { account: `account-${i}` }]),
