@@ -81,7 +81,7 @@ const together = (...asks: readonly (readonly [kind: number, cost: number])[]) =
   return { asks: asks.map(([kind, cost]) => ({ kind, cost })), waitMs: 0 };
 };
 /**
- * Of the last two that come together the dearer one is known to be refused, but not until when, as
+ * The dearer one of the last two that come together is known to be refused, but not until when, as
  * its day may be used up too: it is decided behind the other one, which uses up the day.
  */
 const BEHIND = {
