@@ -112,9 +112,12 @@ export class Batcher {
         : outage.decide(accountRef, quotaRequest);
     }
 
+    const barred = cached !== undefined && decisionCache.banOf(cached, quotaRequest) !== undefined;
+    const asked = barred ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
     let merged = queue.open.get(id);
-    if (merged === undefined || !canMerge(merged.quotaRequest, quotaRequest)) {
-      merged = { id, accountRef, quotaRequest, cached: undefined, waiting: [] };
+    if (merged === undefined || !canMerge(merged.quotaRequest, asked)) {
+      const known = barred ? cached : undefined;
+      merged = { id, accountRef, quotaRequest: asked, cached: known, waiting: [] };
       queue.open.set(id, merged);
       queue.requests.push(merged);
       this.#schedule(queue);
@@ -142,7 +145,8 @@ export class Batcher {
     const onItsWayMs = this.#strikes.longestMs + outage.timeoutMs;
     const waits =
       kind === "incomplete" || decisionCache.mayEarnBan(cached, quotaRequest, onItsWayMs);
-    const asked = waits ? quotaRequest : { ...quotaRequest, strikesOnly: true };
+    const barred = !waits || decisionCache.banOf(cached, quotaRequest) !== undefined;
+    const asked = barred ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     queue.strikes.push(merged);
     this.#strikes.start();
@@ -348,10 +352,21 @@ export class Batcher {
     const { decisionCache, onVerdict } = this.#options;
     const before = decisionCache.get(id);
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
+    const barred = quotaRequest.strikesOnly && waiting.length > 0 && decision.ban === undefined;
+    // A lifted ban is dropped by a message, so that one which is still known is lost in the store.
+    const ban = barred && before ? decisionCache.banOf(before, quotaRequest) : decision.ban;
+    const told = ban === decision.ban ? decision : { ...decision, ban };
     const asked = quotaRequest.strikesOnly ? 1 : waiting.length;
-    decisionCache.put(id, cacheDecision(quotaRequest, decision, trip, before, asked), invalidated);
+    decisionCache.put(id, cacheDecision(quotaRequest, told, trip, before, asked), invalidated);
     if (waiting.length === 0) decisionCache.putUnreportedBan(id, decision.newBan);
-    answerWaiting(merged, decision);
+    if (barred && ban === undefined) this.#askAgain(merged);
+    else answerWaiting(merged, told);
+  }
+
+  /** Asks for the requests that went as those of a banned account, whose ban was lifted meanwhile. */
+  #askAgain({ accountRef, quotaRequest, waiting }: MergedRequest): void {
+    const asked = { ...quotaRequest, strikesOnly: false };
+    for (const answer of waiting) void Promise.resolve(this.charge(accountRef, asked)).then(answer);
   }
 
   #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {

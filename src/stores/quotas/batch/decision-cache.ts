@@ -15,7 +15,7 @@ import {
   withBan,
   withCounts,
 } from "./cached-decision.ts";
-import { couldCauseBan, decisionAfter, refusalKind } from "./known-refusal.ts";
+import { couldCauseBan, decisionAfter, knownBan, refusalKind } from "./known-refusal.ts";
 
 /**
  * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
@@ -220,6 +220,11 @@ export class DecisionCache {
   ): ReturnType<typeof refusalKind> {
     if (cached.refusal === undefined) return "no";
     return refusalKind(cached, quotaRequest, this.#latestNow(cached), this.#settling.has(id));
+  }
+
+  /** The ban that is known to refuse the request. The store may have lost it. */
+  banOf(cached: CachedDecision, { bans }: QuotaRequest): Ban | undefined {
+    return cached.refusal && knownBan(cached.refusal, bans, this.#latestNow(cached));
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */

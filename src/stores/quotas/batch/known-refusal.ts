@@ -1,4 +1,4 @@
-import { recentStrikes } from "../../../core/quota/bans.ts";
+import { type Ban, recentStrikes } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import {
   counterName,
@@ -120,7 +120,7 @@ export function refusalKind(
 ): "no" | "surely" | PacedKind | "unnoted" {
   if (whole === undefined) return "no";
   const { last, striking, unknownEndMs } = refusing(whole, limits, cost, nowMs);
-  if (bans !== undefined && whole.ban !== undefined && whole.ban.untilMs > nowMs) {
+  if (knownBan(whole, bans, nowMs) !== undefined) {
     if (whole.windows.length === 0) return "unnoted";
     return isIncomplete(whole, limits, endsOf(whole, last, nowMs)) ? "incomplete" : "surely";
   }
@@ -133,6 +133,15 @@ export function refusalKind(
   if (isIncomplete(whole, limits, endsOf(whole, last, nowMs))) return "incomplete";
   if (due === undefined || nowMs < due) return "surely";
   return striking?.isNoted ? "strike" : "first";
+}
+
+/** The ban of the last answer that refuses at `nowMs`, if bans are on. */
+export function knownBan(
+  { ban }: RefusalDetails,
+  bans: QuotaRequest["bans"],
+  nowMs: number,
+): Ban | undefined {
+  return bans !== undefined && ban !== undefined && ban.untilMs > nowMs ? ban : undefined;
 }
 
 type Refusing = {

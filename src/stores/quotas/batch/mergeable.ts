@@ -3,11 +3,15 @@ import { sameCalendar } from "../../../core/quota/calendar.ts";
 import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 
-/** Whether two requests can be merged: they have the same cost, plan, limits and ban policy. */
+/**
+ * Whether two requests can be merged: they have the same cost, plan, limits and ban policy, and both
+ * or neither are known to be refused.
+ */
 export function canMerge(a: QuotaRequest, b: QuotaRequest): boolean {
   return (
     (a.cost ?? 1) === (b.cost ?? 1) &&
     a.plan === b.plan &&
+    (a.strikesOnly ?? false) === (b.strikesOnly ?? false) &&
     sameLimits(a.limits, b.limits) &&
     samePolicy(a.bans, b.bans)
   );

@@ -12,7 +12,7 @@ import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
 
-const NOON = Date.UTC(2026, 5, 15, 12);
+export const NOON = Date.UTC(2026, 5, 15, 12);
 export const DAY_END = Date.UTC(2026, 5, 16);
 const limits = [{ window: "day", limit: 1 }] as const;
 export const quotaRequest: QuotaRequest = { limits, bans: DEFAULT_BANS, requests: 1 };

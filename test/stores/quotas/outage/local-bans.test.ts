@@ -112,6 +112,54 @@ describe.each(["local", "allow"] as const)("onStoreFailure: %s", (onStoreFailure
   });
 });
 
+describe("a ban that Redis has lost", () => {
+  it("holds at a gateway that only heard of it, for each request, and charges nothing", async () => {
+    const setup = { prefix: randomUUID() };
+    await using here = await openFallback(proxy, setup);
+    await using there = await openFallback(proxy, setup);
+    const untilMs = await impose(here, there);
+    await redis.del(accountKey(setup.prefix, imposedOn));
+    const answers = await Promise.all(Array.from({ length: 3 }, () => heard(there)));
+    answers.push(await heard(there));
+    assert.deepEqual(answers, Array(4).fill([false, untilMs, 0]));
+  });
+
+  it("holds where a window of the account was known as well, and another one was not", async () => {
+    const setup = { prefix: randomUUID() };
+    await using here = await openFallback(proxy, setup);
+    await using there = await openFallback(proxy, setup);
+    await there.store.charge(imposedOn, DAILY);
+    const untilMs = await impose(here, there);
+    await redis.del(accountKey(setup.prefix, imposedOn));
+    const limits = [...DAILY.limits, { window: "hour", limit: 5 } as const];
+    const answers = [await heard(there, { ...DAILY, limits }), await heard(there)];
+    assert.deepEqual(
+      answers.map(([admitted, until]) => [admitted, until]),
+      Array(2).fill([false, untilMs]),
+    );
+  });
+
+  it("and that is lifted refuses no request from then on", async () => {
+    const setup = { prefix: randomUUID() };
+    await using here = await openFallback(proxy, setup);
+    await using there = await openFallback(proxy, setup);
+    await impose(here, there);
+    await here.store.liftBan(imposedOn);
+    await eventually(async () =>
+      assert.deepEqual((await heard(there)).slice(0, 2), [true, undefined]),
+    );
+    assert.deepEqual(await heard(there), [true, undefined, 2]);
+  });
+});
+
+/** Whether a request of the imposed account is admitted, the end of its ban, and the day's count. */
+async function heard({ store }: FallbackHouse, quotaRequest = DAILY) {
+  const answer = await store.charge(imposedOn, quotaRequest);
+  assert.ok("decision" in answer);
+  const { ban, windows } = answer.decision;
+  return [answer.admitted, ban?.untilMs, windows[0]?.used];
+}
+
 const earning = account("earning");
 const TWO_A_DAY = perDay(2, false);
 

@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { eventually } from "../../../support/poll.ts";
+import { account } from "../redis/redis-kit.ts";
+import { BAN, called, DAY_END, NOON, openBatch, quotaRequest, spent } from "./queue-kit.ts";
+
+describe("a request of an account that a message said is banned", () => {
+  const open = {
+    ...spent(),
+    windows: [{ window: "day", limit: 3, used: 0, resetMs: DAY_END }],
+  } as const;
+
+  it("is not asked to be admitted, and not merged with one that may be", async () => {
+    using house = openBatch();
+    const { batch, decisionCache } = house;
+    const before = batch.charge(account("a1"), quotaRequest);
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    const after = batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    const asks = () =>
+      house.calls.flatMap(({ requests }) => requests.map((one) => one.quotaRequest));
+    await eventually(() => {
+      assert.deepEqual(
+        asks().map(({ strikesOnly }) => strikesOnly),
+        [false, true],
+      );
+    });
+    for (const call of house.calls) call.answer({ ...spent(), ban: BAN });
+    for (const answer of [await before, await after]) {
+      assert.ok("decision" in answer && !answer.admitted);
+      assert.equal(answer.decision.ban, BAN);
+    }
+  });
+
+  it("is asked again if the ban is lifted before the answer", async () => {
+    using house = openBatch();
+    const { batch, decisionCache } = house;
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    const asked = batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    decisionCache.keepCounts(account("a1"));
+    house.calls[0]?.answer({ ...open, strikes: 0 });
+    await called(house, 2);
+    assert.equal(house.calls[1]?.requests[0]?.quotaRequest.strikesOnly, false);
+    house.calls[1]?.answer({ ...open, strikes: 0, granted: 1 });
+    const answer = await asked;
+    assert.ok("decision" in answer && answer.admitted);
+  });
+});
