@@ -44,7 +44,7 @@ export type RoundsOptions = {
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
 
-/** What becomes of the requests of a call. */
+/** The two ends of a request that went with a call. */
 export type Decided = {
   /** Called with the store's decision. */
   readonly settle: (
