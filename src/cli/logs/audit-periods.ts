@@ -239,7 +239,7 @@ function commonEvidence(
     killed:
       endMs === undefined
         ? undefined
-        : `a ${of} ended without a last line at ${new Date(endMs).toISOString()}`,
+        : `a ${of} ended without a last line at ${new Date(endMs).toISOString()}, and what was open in it is not known`,
   };
 }
 

@@ -9,8 +9,8 @@ import type { HasReplaced } from "./balance.ts";
  */
 export type Period = { readonly fromMs: number; readonly toMs: number };
 
-/** If a process has no last line, its last request may have begun this long before. */
-const UNDER_WAY_MS = 65_000;
+/** A process that was killed may have served this long before and after its lines. */
+const UNLOGGED_MS = 65_000;
 /** The clocks of gateways and stores differ by less than this. */
 const CLOCK_MS = 10_000;
 
@@ -27,7 +27,9 @@ type LostCharges = {
   readonly sinceMs: number;
   readonly atMs: number;
 };
-type Run = { lastMs: number; isStopped: boolean };
+/** The first and the last instant of a process in the logs. */
+type Served = { readonly firstMs: number; readonly lastMs: number };
+type Run = { readonly firstMs: number; lastMs: number; isStopped: boolean };
 /** `windows`: those that the account or key got; undefined if the line does not tell. */
 type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
 
@@ -44,7 +46,9 @@ export class Incidents {
   readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
-  readonly #workersLostMs: number[] = [];
+  /** When each worker began to serve. */
+  readonly #workersMs = new Map<string, number>();
+  readonly #workersLost: Served[] = [];
   /** By configuration: the first line of a request, and each start or reload that took it. */
   readonly #firstLineMs = new Map<string, number>();
   readonly #takenMs = new Map<string, number[]>();
@@ -71,15 +75,19 @@ export class Incidents {
       .map((bucket) => `${line.gateway} ${bucket}`);
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
-      this.#running.push({ lastMs: atMs, isStopped: false });
+      this.#running.push({ firstMs: atMs, lastMs: atMs, isStopped: false });
       this.#addConfig(line.config, atMs);
     } else if (name === "stopped") {
       const run = this.#running.pop();
       if (run !== undefined) run.isStopped = true;
     } else if (!BEFORE_SERVING.has(name)) this.line(atMs);
+    const worker = `${line.worker} ${line.pid}`;
+    if (name === "worker_serves") this.#workersMs.set(worker, atMs);
     // Its last lines were not written, unless it was replaced and drains.
-    if (name === "worker_lost" && /^it ended/.test(String(line.why)))
-      this.#workersLostMs.push(atMs);
+    if (name === "worker_lost" && /^it ended/.test(String(line.why))) {
+      const firstMs = this.#workersMs.get(worker) ?? atMs - UNLOGGED_MS;
+      this.#workersLost.push({ firstMs, lastMs: atMs });
+    }
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#addLost(line, atMs);
@@ -163,7 +171,7 @@ export class Incidents {
     return [...this.#away.values()].some(({ sinceMs, run }) => {
       if (sinceMs >= period.toMs) return false;
       const isOver = run !== undefined && (run.isStopped || killed.includes(run));
-      return !isOver || mayHaveServed(run.lastMs, period);
+      return !isOver || run.lastMs + CLOCK_MS >= period.fromMs;
     });
   }
 
@@ -173,11 +181,12 @@ export class Incidents {
   }
 
   /**
-   * The last instant of a process that ended without a last line during the period; undefined if
-   * there is none. `alive` processes still run: they are the latest of those without a last line.
+   * The last instant of a process that ended without a last line and may have served in the period;
+   * undefined if there is none. `alive` processes still run: they are the latest of those without a
+   * last line.
    */
   killedIn(period: Period, alive: number): number | undefined {
-    return this.#killed(alive).find(({ lastMs }) => mayHaveServed(lastMs, period))?.lastMs;
+    return lastServed(this.#killed(alive), period);
   }
 
   #killed(alive: number): readonly Run[] {
@@ -185,9 +194,9 @@ export class Incidents {
     return ended.slice(0, Math.max(0, ended.length - alive));
   }
 
-  /** The end of a worker without its last lines, whose last request may be of the period. */
+  /** The end of a worker without its last lines that may have served in the period. */
   workerLostIn(period: Period): number | undefined {
-    return this.#workersLostMs.find((atMs) => mayHaveServed(atMs, period));
+    return lastServed(this.#workersLost, period);
   }
 
   #addUncertain(line: LoggedEvent, atMs: number): void {
@@ -214,8 +223,14 @@ function unitsByAccount({ accounts }: LoggedEvent): Map<string, number> | undefi
   return new Map(found.flatMap((each) => (each ? [[each[1] as string, Number(each[2])]] : [])));
 }
 
-function mayHaveServed(endMs: number, { fromMs, toMs }: Period): boolean {
-  return endMs + CLOCK_MS >= fromMs && endMs - UNDER_WAY_MS < toMs;
+/**
+ * The end of the first process that may have charged requests of the period without a line. A tunnel
+ * may have been open since the process began to serve.
+ */
+function lastServed(served: readonly Served[], { fromMs, toMs }: Period): number | undefined {
+  return served.find(({ firstMs, lastMs }) => {
+    return lastMs + UNLOGGED_MS >= fromMs && firstMs - CLOCK_MS < toMs;
+  })?.lastMs;
 }
 
 function unitsOf({ units }: LoggedEvent): number {

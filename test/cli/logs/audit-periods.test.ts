@@ -2,13 +2,16 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
   type AskedPeriod,
+  dayBalances,
   isWindow,
   openPeriod,
   unknownBalances,
 } from "../../../src/cli/logs/audit-periods.ts";
-import { Ledger } from "../../../src/cli/logs/ledger.ts";
+import { Incidents } from "../../../src/cli/logs/incidents.ts";
+import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
+import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import { DAY_MS, dayOf } from "../../../src/core/quota/days.ts";
-import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
+import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
 const ACME = { environment: "production", account: "acme" };
 const DAY = dayOf(Date.UTC(2026, 9, 21));
@@ -70,5 +73,47 @@ describe("a period that was asked for and is not over", () => {
   it("is none where it is over, nor where no period was asked for", () => {
     const over = [{ day: DAY - 1 }, { month: "2026-09" }, {}];
     assert.deepEqual(over.flatMap(whys), []);
+  });
+});
+
+describe("a tunnel that was open over midnight in a process that was killed", () => {
+  const END = (DAY + 1) * DAY_MS;
+  const HOUR_MS = 3_600_000;
+  const judged = (events: readonly object[], counted: number) => {
+    const incidents = new Incidents();
+    for (const event of events) incidents.event(event as LoggedEvent);
+    const span = new LogSpan();
+    for (const ms of [NOON - DAY_MS, END + DAY_MS]) span.line(ms);
+    const config = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
+    const read = { config, incidents, span, ledger: new Ledger([], []), alive: 0 };
+    const inputs = { ...read, hasDescriptions: true, openBefore: [], openAfter: [] };
+    const row = { ...ACME, day: DAY, counted, lost: 0, sum: { ...newSum(), charged: 1 } };
+    const at = { nowMs: END + DAY_MS, createdOf: () => 0 };
+    return dayBalances(inputs, [row], at).map(({ verdict, drift }) => [verdict, drift])[0];
+  };
+  const gateway = (firstMs: number, lastMs: number) => [
+    { msg: "serving", time: firstMs },
+    { msg: "keys", time: lastMs },
+  ];
+  const worker = (firstMs: number, lastMs: number) => {
+    const named = { worker: 1, pid: 7 };
+    return [
+      { msg: "worker_serves", ...named, time: firstMs },
+      { msg: "worker_serves", worker: 1, pid: 8, time: lastMs - 1 },
+      { msg: "worker_lost", ...named, why: "it ended with SIGKILL", time: lastMs },
+    ];
+  };
+
+  it.for([
+    ["gateway", gateway],
+    ["worker", worker],
+  ] as const)("is no drift of the day before: %s", ([, lines]) => {
+    const late = lines(NOON, END + 5 * HOUR_MS);
+    assert.deepEqual(judged(late, 3), ["explained", 0]);
+    assert.deepEqual(judged(late, 0), ["drift", -1], "it explains none that are missing");
+    const after = lines(END + HOUR_MS, END + 5 * HOUR_MS);
+    assert.deepEqual(judged(after, 3), ["drift", 2], "it served none of that day");
+    const before = lines(NOON - DAY_MS, END - DAY_MS - HOUR_MS);
+    assert.deepEqual(judged(before, 3), ["drift", 2], "it ended before that day");
   });
 });

@@ -20,6 +20,8 @@ const PLANS = new Map<string, unknown>([
   ["agreed", "custom"],
 ]);
 
+const OPEN = "what was open in it is not known";
+
 type Case = {
   readonly plan?: string;
   /** The plan and the units of each line; its configuration where it is not `config`. */
@@ -213,13 +215,17 @@ describe("the audit of a window that runs", () => {
     const of = (used: number, events: readonly LoggedEvent[]) =>
       judged({ lines: [["daily", 9] as const], windows: [{ used }], events });
     const at = new Date(NOON + 1).toISOString();
-    const why = `4 units more: a worker ended without a last line at ${at}`;
+    const why = `4 units more: a worker ended without a last line at ${at}, and ${OPEN}`;
     assert.deepEqual(of(13, [lost]), explained(why));
     assert.deepEqual(of(13, []), drift(4));
     assert.deepEqual(of(5, [lost]), drift(-4), "it explains none that are missing");
     const [[, , , killed] = []] = of(13, [lost, { msg: "serving", time: NOON }]);
     const gateway = `a gateway ended without a last line at ${new Date(NOON).toISOString()}`;
-    assert.equal(killed, `4 units more: ${gateway}`, "a gateway that ended too is named");
+    assert.equal(
+      killed,
+      `4 units more: ${gateway}, and ${OPEN}`,
+      "a gateway that ended too is named",
+    );
   });
 
   it("is explained by a changed account only where its plan lacks the window, as it may have been added", () => {
@@ -325,7 +331,7 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(asked(7, named), drift(-2), "the other unit is of another account");
     const serving = { msg: "serving" };
     const at = new Date(NOON).toISOString();
-    const killed = `1 unit more: a gateway ended without a last line at ${at}`;
+    const killed = `1 unit more: a gateway ended without a last line at ${at}, and ${OPEN}`;
     assert.deepEqual(asked(10, serving), explained(killed));
     assert.deepEqual(asked(10, serving, 1), drift(1));
   });

@@ -149,7 +149,7 @@ describe("audit", () => {
     const again = [...lines(2), serving(NOON)];
     const killed = await audited(again, { counts: [counts(3)] });
     const at = new Date(NOON - 60_000 + 1 + 1_000).toISOString();
-    const why = `1 unit more: a gateway ended without a last line at ${at}`;
+    const why = `1 unit more: a gateway ended without a last line at ${at}, and what was open in it is not known`;
     assert.deepEqual([killed.status, killed.told.explained.map((one) => one.why)], [0, [why]]);
   });
 
