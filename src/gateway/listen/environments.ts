@@ -16,8 +16,8 @@ export type ListenerSpec = {
 /**
  * The environments that a configuration serves, by listening address. Upstreams that stay the same
  * are taken over from `previous` and keep their connections; equal origins whose options change keep
- * their health. Throws a readable error if a
- * certificate cannot be used.
+ * their health, and their connections and the requests for them count on. Throws a readable error if
+ * a certificate cannot be used.
  */
 export function listenerSpecs(
   config: Config,
@@ -170,11 +170,12 @@ export function retiredPools(
   previous: readonly ListenerSpec[],
   next: readonly ListenerSpec[],
 ): UpstreamPool[] {
-  const kept = new Set(upstreamsOf(next));
-  return upstreamsOf(previous).filter((upstreams) => !kept.has(upstreams));
+  const kept = new Set(poolsOf(next));
+  return poolsOf(previous).filter((upstreams) => !kept.has(upstreams));
 }
 
-function upstreamsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
+/** The upstream pools that are served. */
+export function poolsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
   const backends = listening.flatMap(({ environments }) =>
     environments.flatMap((environment) => environment.services),
   );

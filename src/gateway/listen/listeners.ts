@@ -5,7 +5,7 @@ import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import { certificateEndMs } from "../runtime/certificate.ts";
-import { type ListenerSpec, listenerSpecs, retiredPools } from "./environments.ts";
+import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 
@@ -113,6 +113,7 @@ export class Listeners {
       if (!next.some((one) => one.key === key)) void this.#close(key);
     }
     for (const upstreams of retiredPools(before, next)) upstreams.close();
+    for (const upstreams of poolsOf(next)) upstreams.open();
   }
 
   /** Waits at most `deadlineMs` for exchanges in progress, then closes every connection. */

@@ -1,10 +1,10 @@
 import { isAddressName } from "../../core/keys/records.ts";
 
 /** A request that waits for a connection of one upstream. */
-export type Waiter<T> = {
+export type Waiter = {
   readonly account: string;
-  readonly onFree: (connection: T) => void;
-  readonly fresh: boolean;
+  /** Called when the account has been given one of the connections. */
+  readonly onFree: () => void;
 };
 
 /** A holder with this share of the connections is a large one … */
@@ -20,26 +20,31 @@ export function holderOf(account: string): string {
   return isAddressName(account) ? ADDRESSES : account;
 }
 
+/** The most connections that all client addresses have together. */
+function mostOfAddresses(connectionsMax: number): number {
+  return Math.max(1, Math.floor(connectionsMax - KEPT_FREE * connectionsMax));
+}
+
 /**
  * How many connections each holder has. Holders that have none any more stay in the Map until there
  * are many of them, and then it is replaced: a Map that grows and shrinks with each request keeps
  * garbage alive (docs/decisions/hot-path.md).
  */
 class Holders {
-  readonly #connectionsMax: number;
+  connectionsMax: number;
   #heldBy = new Map<string, number>();
   #held = 0;
 
   constructor(connectionsMax: number) {
-    this.#connectionsMax = connectionsMax;
+    this.connectionsMax = connectionsMax;
   }
 
   /** Whether the holder may have one more connection now. */
   mayTake(holder: string): boolean {
-    const free = this.#connectionsMax - this.#held;
+    const free = this.connectionsMax - this.#held;
     if (free <= 0) return false;
-    const isLarge = (this.#heldBy.get(holder) ?? 0) >= LARGE * this.#connectionsMax;
-    return !isLarge || free - 1 >= KEPT_FREE * this.#connectionsMax;
+    const isLarge = (this.#heldBy.get(holder) ?? 0) >= LARGE * this.connectionsMax;
+    return !isLarge || free - 1 >= KEPT_FREE * this.connectionsMax;
   }
 
   taken(holder: string): void {
@@ -50,7 +55,7 @@ class Holders {
   returned(holder: string): void {
     this.#held -= 1;
     this.#heldBy.set(holder, (this.#heldBy.get(holder) as number) - 1);
-    if (this.#heldBy.size <= 2 * this.#connectionsMax) return;
+    if (this.#heldBy.size <= 2 * this.connectionsMax) return;
     const held = new Map<string, number>();
     for (const [each, count] of this.#heldBy) if (count > 0) held.set(each, count);
     this.#heldBy = held;
@@ -64,16 +69,21 @@ class Holders {
  * together and share its part as accounts share the whole, so their number takes nothing from an
  * account.
  */
-export class ConnectionShares<T> {
+export class ConnectionShares {
   readonly #holders: Holders;
   readonly #addresses: Holders;
   /** Waiting requests by holder, and within a holder by account. */
-  readonly #waiting = new Map<string, Map<string, Set<Waiter<T>>>>();
+  readonly #waiting = new Map<string, Map<string, Set<Waiter>>>();
 
   constructor(connectionsMax: number) {
     this.#holders = new Holders(connectionsMax);
-    const most = Math.floor(connectionsMax - KEPT_FREE * connectionsMax);
-    this.#addresses = new Holders(Math.max(1, most));
+    this.#addresses = new Holders(mostOfAddresses(connectionsMax));
+  }
+
+  /** Changes the limit. Connections beyond a lower one stay until they are returned. */
+  limitTo(connectionsMax: number): void {
+    this.#holders.connectionsMax = connectionsMax;
+    this.#addresses.connectionsMax = mostOfAddresses(connectionsMax);
   }
 
   /** Whether the account may hold one more connection now. */
@@ -91,16 +101,16 @@ export class ConnectionShares<T> {
     if (isAddressName(account)) this.#addresses.returned(account);
   }
 
-  wait(waiter: Waiter<T>): void {
+  wait(waiter: Waiter): void {
     const { account } = waiter;
-    const accounts = this.#waiting.get(holderOf(account)) ?? new Map<string, Set<Waiter<T>>>();
+    const accounts = this.#waiting.get(holderOf(account)) ?? new Map<string, Set<Waiter>>();
     this.#waiting.set(holderOf(account), accounts);
     const queue = accounts.get(account) ?? new Set();
     accounts.set(account, queue.add(waiter));
   }
 
   /** Removes a waiter. Returns false if it is not waiting any more. */
-  giveUp(waiter: Waiter<T>): boolean {
+  giveUp(waiter: Waiter): boolean {
     const { account } = waiter;
     const accounts = this.#waiting.get(holderOf(account));
     const queue = accounts?.get(account);
@@ -110,17 +120,22 @@ export class ConnectionShares<T> {
     return true;
   }
 
+  /** Gives connections to the waiting requests of the accounts that may take one now. */
+  serve(): void {
+    for (let waiter = this.next(); waiter !== undefined; waiter = this.next()) waiter.onFree();
+  }
+
   /** Removes and returns the next waiting request of an account that may take a connection now. */
-  next(): Waiter<T> | undefined {
+  next(): Waiter | undefined {
     for (const [holder, accounts] of this.#waiting) {
       if (!this.#holders.mayTake(holder)) continue;
       for (const [account, queue] of accounts) {
         if (!this.#mayTakeInside(account)) continue;
-        const [waiter] = queue as Iterable<Waiter<T>>;
+        const [waiter] = queue as Iterable<Waiter>;
         // Moves both to the end of their queues: a Map keeps insertion order.
         accounts.delete(account);
         this.#waiting.delete(holder);
-        queue.delete(waiter as Waiter<T>);
+        queue.delete(waiter as Waiter);
         if (queue.size > 0) accounts.set(account, queue);
         if (accounts.size > 0) this.#waiting.set(holder, accounts);
         return waiter;

@@ -1,5 +1,5 @@
 import type { Refusal } from "../../core/refusal.ts";
-import { holderOf, type Waiter } from "./connection-shares.ts";
+import { holderOf } from "./connection-shares.ts";
 import { startDueProbe } from "./health-check.ts";
 import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
 import {
@@ -45,19 +45,30 @@ export class UpstreamPool {
   /** The index at which the search for the least pending upstream begins. */
   #turn = 0;
 
-  /** `before` is the pool that served before a reload: equal origins keep their health. */
+  /** `before` is the pool that served before a reload: equal origins keep their load and health. */
   constructor(options: UpstreamPoolOptions, before?: UpstreamPool) {
     const { origins, healthCheck, elapsed } = options;
     this.options = options;
-    this.all = origins.map((origin) => new Upstream(origin, options));
-    for (const upstream of this.all) {
-      const known = before?.all.find(({ origin }) => origin === upstream.origin);
+    this.all = origins.map((origin) => {
+      const known = before?.all.find((one) => one.origin === origin);
+      const upstream = new Upstream(origin, options, known?.load);
       if (known !== undefined) inheritHealth(upstream, known, healthCheck !== undefined);
-    }
+      return upstream;
+    });
     keepOneIn(this.all);
     for (const upstream of this.all) {
       const isProbed = healthCheck !== undefined || (!isUp(upstream) && upstream.trial === "none");
       if (isProbed) upstream.probeAtMs = elapsed();
+    }
+  }
+
+  /**
+   * Called when its configuration is in force: its limit holds, for the requests of those before too.
+   */
+  open(): void {
+    for (const { load } of this.all) {
+      load.share.limitTo(this.options.connectionsMax);
+      load.share.serve();
     }
   }
 
@@ -71,13 +82,14 @@ export class UpstreamPool {
     preference: PickPreference = ANY,
   ): () => void {
     const upstream = this.#choose(preference);
-    const { share } = upstream;
-    upstream.pending += 1;
-    const waiter = { account, onFree: onConnection, fresh: preference.freshOnly };
+    const { share } = upstream.load;
+    upstream.load.pending += 1;
+    const onFree = () => onConnection(this.#lease(upstream, account, preference.freshOnly));
     if (share.mayTake(account)) {
-      this.#give(upstream, waiter);
+      onFree();
       return nothing;
     }
+    const waiter = { account, onFree };
     share.wait(waiter);
     return () => {
       if (share.giveUp(waiter)) this.onRequestEnd(upstream);
@@ -115,22 +127,25 @@ export class UpstreamPool {
 
   #free(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
-    upstream.share.onReturned(account);
+    const { share, idle } = upstream.load;
+    share.onReturned(account);
     if (this.#closed) connection.close();
-    else upstream.idle.push(connection);
-    for (;;) {
-      const waiter = upstream.share.next();
-      if (waiter === undefined) return;
-      this.#give(upstream, waiter);
-    }
+    else idle.push(connection);
+    share.serve();
   }
 
-  #give(upstream: Upstream, { account, fresh, onFree }: Waiter<UpstreamConnection>): void {
-    const connection = upstream.idle.pop() ?? new UpstreamConnection(upstream, this.options);
-    upstream.share.onTaken(account);
+  #lease(upstream: Upstream, account: string, fresh: boolean): UpstreamConnection {
+    const { share, idle } = upstream.load;
+    let connection = idle.pop();
+    if (connection?.upstream !== upstream) {
+      // An idle one of another configuration is not for this request, and counts as open.
+      connection?.close();
+      connection = new UpstreamConnection(upstream, this.options);
+    }
+    share.onTaken(account);
     connection.account = account;
     if (fresh) connection.renew();
-    onFree(connection);
+    return connection;
   }
 
   /**
@@ -138,12 +153,12 @@ export class UpstreamPool {
    */
   pick(preference: PickPreference = ANY): Upstream {
     const upstream = this.#choose(preference);
-    upstream.pending += 1;
+    upstream.load.pending += 1;
     return upstream;
   }
 
   onRequestEnd(upstream: Upstream): void {
-    upstream.pending -= 1;
+    upstream.load.pending -= 1;
     // If the client of a trial left before its outcome, the next request becomes the trial.
     if (upstream.trial === "asked") upstream.trial = "due";
   }
@@ -227,7 +242,7 @@ export class UpstreamPool {
   /** Starts due probes, closes expired idle connections and refreshes addresses. Called often. */
   probe(): void {
     for (const upstream of this.all) {
-      for (const connection of upstream.idle) connection.closeIfExpired();
+      for (const connection of upstream.load.idle) connection.closeIfExpired();
       upstream.addresses?.refresh();
       startDueProbe(upstream, this.options, (wrong) => this.#probed(upstream, wrong));
     }
@@ -246,7 +261,7 @@ export class UpstreamPool {
   close(): void {
     this.#closed = true;
     for (const { endProbe } of this.all) endProbe?.();
-    for (const { idle } of this.all) for (const connection of idle.splice(0)) connection.close();
+    for (const { load } of this.all) for (const one of load.idle.splice(0)) one.close();
   }
 
   #probed(upstream: Upstream, wrong: string | undefined): void {
@@ -306,7 +321,7 @@ export class UpstreamPool {
       const upstream = this.all[(this.#turn + i) % count] as Upstream;
       if (unreached.has(upstream)) continue;
       const order = best === undefined ? -1 : rankOf(upstream, shunned) - rankOf(best, shunned);
-      if (order < 0 || (order === 0 && upstream.pending < (best as Upstream).pending)) {
+      if (order < 0 || (order === 0 && upstream.load.pending < (best as Upstream).load.pending)) {
         best = upstream;
       }
     }

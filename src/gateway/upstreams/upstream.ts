@@ -29,7 +29,23 @@ export const HEAD_BYTES_MAX = 65_536;
 /** Unlimited: few interim responses are passed on, and responseTimeout ends an endless series. */
 const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
-/** One upstream: its connections, the requests that wait for one, and its health. */
+/**
+ * The connections to one upstream and the requests for it. A reload leaves them as they are, so that
+ * the limit holds for those of the configurations before together with those of the new one.
+ */
+export class UpstreamLoad {
+  /** Connections of the pool in force. */
+  readonly idle: UpstreamConnection[] = [];
+  readonly share: ConnectionShares;
+  /** Requests that have a connection or wait for one, and tunnels. */
+  pending = 0;
+
+  constructor(connectionsMax: number) {
+    this.share = new ConnectionShares(connectionsMax);
+  }
+}
+
+/** One upstream: its load and its health. */
 export class Upstream {
   readonly origin: string;
   /** The authority of the origin, as Host names it. */
@@ -37,9 +53,7 @@ export class Upstream {
   readonly destination: Destination;
   /** Undefined if the host is an address. */
   readonly addresses: HostAddresses | undefined;
-  readonly idle: UpstreamConnection[] = [];
-  readonly share: ConnectionShares<UpstreamConnection>;
-  pending = 0;
+  readonly load: UpstreamLoad;
   /** Out of service: it gets no requests while another upstream is in service. */
   out = false;
   /** Set when a probe succeeded while out: `due` until a request is `asked` to decide. */
@@ -63,13 +77,14 @@ export class Upstream {
   /** Ends the probe in progress. */
   endProbe: (() => void) | undefined;
 
-  constructor(origin: string, options: UpstreamPoolOptions) {
+  /** `load` is that of the same origin before a reload. */
+  constructor(origin: string, options: UpstreamPoolOptions, load?: UpstreamLoad) {
     this.origin = origin;
     this.host = new URL(origin).host;
     const host = hostOf(origin);
     this.addresses = isIP(host) === 0 ? new HostAddresses(host, options.elapsed) : undefined;
     this.destination = destinationOf(origin, options, this.addresses);
-    this.share = new ConnectionShares(options.connectionsMax);
+    this.load = load ?? new UpstreamLoad(options.connectionsMax);
   }
 }
 

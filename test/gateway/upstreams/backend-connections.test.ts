@@ -8,8 +8,17 @@ import { openClient } from "../../support/wire/client.ts";
 
 type Held = { readonly path: string; readonly request: IncomingMessage; answer(): void };
 
-/** A backend that answers when it is told to, and a gateway with one connection to it. */
-async function openNarrow(): Promise<{ house: TestGateway; held: Held[]; paths: () => string[] }> {
+type Narrow = {
+  readonly house: TestGateway;
+  readonly held: Held[];
+  paths(): string[];
+  readonly backend: string;
+  /** Reloads with these limits, and returns whether they are in force. */
+  change(limits: Readonly<Record<string, unknown>>, listen?: string): Promise<boolean>;
+};
+
+/** A backend that answers when it is told to, and a gateway with few connections to it. */
+async function openNarrow(upstreamConnections = 1): Promise<Narrow> {
   const held: Held[] = [];
   const server = createServer((request: IncomingMessage, response: ServerResponse) => {
     const path = request.url ?? "";
@@ -24,9 +33,16 @@ async function openNarrow(): Promise<{ house: TestGateway; held: Held[]; paths: 
       await new Promise((resolve) => server.close(resolve));
     },
   };
-  const environment = { api: null, limits: { upstreamConnections: 1 } };
+  const environment = { api: null, limits: { upstreamConnections } };
   const house = await startTestGateway({ upstream, environment });
-  return { house, held, paths: () => held.map(({ path }) => path) };
+  const change: Narrow["change"] = async (limits, listen = "127.0.0.1:0") => {
+    const upstreams = [upstream.origin];
+    const production = { listen, basePath: "/v1", keyTag: "live", upstreams, limits };
+    await house.rewrite({ environments: { production } });
+    return (await house.gateway.reload()).ok;
+  };
+  const backend = new URL(upstream.origin).host;
+  return { house, held, paths: () => held.map(({ path }) => path), backend, change };
 }
 
 describe("a request for which there is no connection left", () => {
@@ -87,6 +103,67 @@ describe("a request for which there is no connection left", () => {
     assert.equal((await waiting).status, 200);
     await served(house, held, key);
     assert.deepEqual(paths(), ["/v1/first", "/v1/leaving", "/v1/waiting", "/v1/after"]);
+    await house.law();
+  });
+});
+
+describe("a reload, while requests have connections and wait for them,", () => {
+  it("opens no more of them than upstreamConnections says", async () => {
+    const { house, held, paths, change } = await openNarrow(2);
+    await using _house = house;
+    const [one, two] = [await house.issue(), await house.issue()];
+    const before = [house.ask(one.key, "/v1/a"), house.ask(two.key, "/v1/b")];
+    await heldAs(held, "/v1/a");
+    await heldAs(held, "/v1/b");
+    before.push(house.ask(one.key, "/v1/c"));
+    await eventually(async () => assert.equal(await used(house, one.account), 2));
+
+    assert.ok(await change({ upstreamConnections: 2, upstreamIdle: "3s" }));
+    const after = house.ask(two.key, "/v1/d");
+    await eventually(async () => assert.equal(await used(house, two.account), 2));
+    // A request of this account that waits is admitted, and one at the backend is answered.
+    assert.deepEqual(paths().toSorted(), ["/v1/a", "/v1/b"]);
+
+    (await heldAs(held, "/v1/a")).answer();
+    (await heldAs(held, "/v1/c")).answer();
+    (await heldAs(held, "/v1/b")).answer();
+    (await heldAs(held, "/v1/d")).answer();
+    const statuses = (await Promise.all([...before, after])).map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 200, 200, 200]);
+    await house.law();
+  });
+
+  it("that allows more of them serves those who wait", async () => {
+    const { house, held, change } = await openNarrow(1);
+    await using _house = house;
+    const { key, account } = await house.issue();
+    const answers = [house.ask(key, "/v1/first"), house.ask(key, "/v1/second")];
+    await heldAs(held, "/v1/first");
+    await eventually(async () => assert.equal(await used(house, account), 2));
+    assert.ok(await change({ upstreamConnections: 10 }));
+    (await heldAs(held, "/v1/second")).answer();
+    (await heldAs(held, "/v1/first")).answer();
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 200]);
+    await house.law();
+  });
+
+  it("that fails leaves the old limit in force", async () => {
+    const { house, held, paths, backend, change } = await openNarrow(1);
+    await using _house = house;
+    const { key, account } = await house.issue();
+    const answers = [house.ask(key, "/v1/first"), house.ask(key, "/v1/second")];
+    await heldAs(held, "/v1/first");
+    await eventually(async () => assert.equal(await used(house, account), 2));
+    assert.equal(await change({ upstreamConnections: 10 }, backend), false, "the address is taken");
+    answers.push(house.ask(key, "/v1/third"));
+    await eventually(async () => assert.equal(await used(house, account), 3));
+    assert.deepEqual(paths(), ["/v1/first"]);
+    for (const path of ["/v1/first", "/v1/second", "/v1/third"]) {
+      (await heldAs(held, path)).answer();
+    }
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+    assert.deepEqual(statuses, [200, 200, 200]);
     await house.law();
   });
 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { ConnectionShares } from "../../../src/gateway/upstreams/connection-shares.ts";
 
-function takeAll(share: ConnectionShares<unknown>, account: string): number {
+function takeAll(share: ConnectionShares, account: string): number {
   let held = 0;
   while (share.mayTake(account)) {
     share.onTaken(account);
@@ -11,7 +11,7 @@ function takeAll(share: ConnectionShares<unknown>, account: string): number {
   return held;
 }
 
-const waiter = (account: string) => ({ account, onFree: () => undefined, fresh: false });
+const waiter = (account: string) => ({ account, onFree: () => undefined });
 
 describe("the connections to an upstream", () => {
   it("go to one account until an eighth is left, which stays free for the others", () => {
