@@ -37,9 +37,8 @@ export function isPreflight({ method, names }: PreflightRequest): boolean {
 }
 
 /**
- * The CORS fields of any response to a page, refusals included, as a flat list. If the answer
- * depends on the origin, Vary says so, also to origins that get no other field (Fetch, 3.2.5).
- * `exposed` are the gateway's own fields that pages may read.
+ * The CORS fields of any response to a page, refusals included, as a flat list. `exposed` are the
+ * gateway's own fields that pages may read.
  */
 export function corsFields(
   policy: CorsPolicy,
@@ -47,9 +46,8 @@ export function corsFields(
   exposed: readonly string[],
 ): string[] {
   const allowed = allowedOrigin(policy, origin);
-  const fields = varyFields(policy);
-  if (allowed === undefined) return fields;
-  fields.push("Access-Control-Allow-Origin", allowed);
+  if (allowed === undefined) return [];
+  const fields = ["Access-Control-Allow-Origin", allowed];
   if (policy.credentials) fields.push("Access-Control-Allow-Credentials", "true");
   fields.push("Access-Control-Expose-Headers", [...exposed, ...policy.expose].join(", "));
   return fields;
@@ -75,6 +73,10 @@ function allowedOrigin({ origins }: CorsPolicy, origin: string | undefined): str
   return origins.includes(origin) ? origin : undefined;
 }
 
-function varyFields({ origins }: CorsPolicy): string[] {
-  return origins.includes("*") ? [] : ["Vary", "Origin"];
+/**
+ * Whether the answer depends on the origin. Then Vary says so, also to origins that get no CORS
+ * field (Fetch, 3.2.5).
+ */
+export function dependsOnOrigin({ origins }: CorsPolicy): boolean {
+  return !origins.includes("*");
 }

@@ -3,6 +3,7 @@ import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
 import type { StandardRateLimit } from "./rate-limit-fields.ts";
 import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./route.ts";
+import { mergeVary } from "./vary.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */
 export type ResponseFacts = {
@@ -131,7 +132,8 @@ const OWN_FIELDS: readonly FieldRow[] = [
 const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
 
 /**
- * The gateway's fields of a response with a head, flat: names and values in turn, behind `fields`.
+ * The gateway's fields of a response with a head, flat: names and values in turn, behind those of
+ * the backend, whose Vary takes in the gateway's.
  */
 export function gatewayFields(response: ResponseFacts, fields: string[] = []): string[] {
   for (const { name, value } of OWN_FIELDS) {
@@ -140,6 +142,7 @@ export function gatewayFields(response: ResponseFacts, fields: string[] = []): s
   }
   const { cors } = response;
   if (cors !== undefined) fields.push(...corsFields(cors, response.origin, EXPOSED));
+  mergeVary(fields, response);
   return fields;
 }
 

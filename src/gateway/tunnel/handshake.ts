@@ -35,11 +35,11 @@ export function switchingFields(
   raw: readonly string[],
   nonce: string,
 ): IncomingHttpHeaders {
+  const theirs = clientResponseFields(raw, { replaced: replacedBySwitch(context), status: 101 });
   return recordOf([
     ...["Upgrade", "websocket", "Connection", "Upgrade"],
     ...["Sec-WebSocket-Accept", webSocketAccept(nonce)],
-    ...clientResponseFields(raw, { replaced: replacedBySwitch(context), status: 101 }),
-    ...gatewayFields(context.exchange),
+    ...gatewayFields(context.exchange, theirs),
   ]);
 }
 
@@ -49,8 +49,8 @@ export function declinedFields(
   raw: readonly string[],
   status: number,
 ): string[] {
-  const fields = clientResponseFields(raw, { replaced: replacedFields(context.exchange), status });
-  return [...fields, ...gatewayFields(context.exchange)];
+  const theirs = clientResponseFields(raw, { replaced: replacedFields(context.exchange), status });
+  return gatewayFields(context.exchange, theirs);
 }
 
 function replacedBySwitch(context: ForwardContext): ReadonlySet<string> {

@@ -45,7 +45,7 @@ function readable(response: RawResponse): void {
   const exposed = onlyValue(response, "Access-Control-Expose-Headers").split(", ");
   for (const name of ["X-RateLimit-Remaining", "Retry-After"]) assert.ok(exposed.includes(name));
   onlyValue(response, "X-RateLimit-Remaining");
-  assert.ok(valuesOf(response, "Vary").includes("Origin"));
+  assert.match(onlyValue(response, "Vary"), /\bOrigin$/);
 }
 
 describe("where cors is configured", () => {
@@ -96,13 +96,13 @@ describe("where cors is configured", () => {
     await house.law();
   });
 
-  it("the backend's own CORS fields are replaced, and its Vary stays beside ours", async () => {
+  it("the backend's own CORS fields are replaced, and its Vary and ours are one line", async () => {
     await using house = await openCorsHouse({ origins: [PAGE], expose: ["X-Total"] });
     const allowed = await sendRequest(house.port, { key: KEY, fields: from(PAGE) });
     readable(allowed);
     assert.match(onlyValue(allowed, "Access-Control-Expose-Headers"), /X-Total$/);
     assert.deepEqual(valuesOf(allowed, "Access-Control-Allow-Credentials"), []);
-    assert.deepEqual(valuesOf(allowed, "Vary"), ["Accept", "Origin"]);
+    assert.deepEqual(valuesOf(allowed, "Vary"), ["Accept, Origin"]);
     const other = await sendRequest(house.port, { key: KEY, fields: from("https://evil.test") });
     assert.equal(other.status, 200);
     const names = other.fields.map(([name]) => name.toLowerCase());
@@ -110,7 +110,7 @@ describe("where cors is configured", () => {
       names.filter((name) => name.startsWith("access-control")),
       [],
     );
-    assert.deepEqual(valuesOf(other, "Vary"), ["Accept", "Origin"]);
+    assert.deepEqual(valuesOf(other, "Vary"), ["Accept, Origin"]);
   });
 
   it("another origin gets no CORS field, preflight or not", async () => {

@@ -372,11 +372,11 @@ test("a backend that is not there is 502 upstream_unreachable, and nothing was f
 
 test("the law holds over all of it", () => house.law());
 
-test("where cors is configured, a declined upgrade and a 101 carry each CORS field once, and ours", async () => {
+test("where cors is configured, a declined upgrade and a 101 carry each CORS field and Vary once, and ours", async () => {
   const page = "https://app.test";
   const theirs =
     "Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Credentials: true\r\n" +
-    "Access-Control-Expose-Headers: X-Backend\r\n";
+    "Access-Control-Expose-Headers: X-Backend\r\nVary: Accept\r\nVary: Cookie\r\n";
   await using talks = await startTestGateway({
     upstream: { origin: backend.origin, seen: [], close: async () => undefined },
     environment: { api: null, cors: { origins: [page] } },
@@ -393,5 +393,6 @@ test("where cors is configured, a declined upgrade and a 101 carry each CORS fie
     assert.equal(onlyValue(told, "Access-Control-Allow-Origin"), page);
     assert.deepEqual(valuesOf(told, "Access-Control-Allow-Credentials"), []);
     assert.match(onlyValue(told, "Access-Control-Expose-Headers"), /X-RateLimit-Window/);
+    assert.deepEqual(valuesOf(told, "Vary"), ["Accept, Cookie, Origin"]);
   }
 });

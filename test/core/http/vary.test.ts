@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { CorsPolicy } from "../../../src/core/http/cors.ts";
+import { mergeVary } from "../../../src/core/http/vary.ts";
+
+const PAGES: CorsPolicy = {
+  ...{ origins: ["https://app.test"], methods: [], headers: [], expose: [] },
+  ...{ credentials: false, maxAgeSeconds: 0 },
+};
+const ANY_PAGE: CorsPolicy = { ...PAGES, origins: ["*"] };
+
+function merged(fields: readonly string[], cors?: CorsPolicy): string[] {
+  const all = [...fields];
+  mergeVary(all, { cors });
+  return all;
+}
+
+describe("Vary", () => {
+  it("names Origin where the origin decides, and is not there where nothing does", () => {
+    assert.deepEqual(merged(["A", "b"], PAGES), ["A", "b", "Vary", "Origin"]);
+    assert.deepEqual(merged(["A", "b"], ANY_PAGE), ["A", "b"]);
+    assert.deepEqual(merged(["A", "b"]), ["A", "b"]);
+  });
+
+  it.each([
+    [["Accept"], "Accept, Origin"],
+    [["Authorization", "Accept"], "Authorization, Accept, Origin"],
+    [["accept , ORIGIN", "Accept,x-a"], "accept, ORIGIN, x-a"],
+    [[", Accept,,"], "Accept, Origin"],
+    [[""], "Origin"],
+    [["*"], "*"],
+    [["Accept", "*"], "*"],
+  ])("of a backend, %j, is one line with Origin: %s", (values, wanted) => {
+    const theirs = values.flatMap((value, i) => [i % 2 === 0 ? "vary" : "VARY", value, "A", "b"]);
+    const rest = values.flatMap(() => ["A", "b"]);
+    assert.deepEqual(merged(theirs, PAGES), ["vary", wanted, ...rest]);
+  });
+
+  it("of a backend stays as it is where the gateway has nothing to add, and two lines are one", () => {
+    for (const cors of [undefined, ANY_PAGE]) {
+      const one = ["A", "b", "VARY", "Accept,accept", "C", "d", "Very", "e"];
+      assert.deepEqual(merged(one, cors), one);
+      const two = ["Vary", "Authorization", "A", "b", "Vary", "Accept-Encoding"];
+      assert.deepEqual(merged(two, cors), ["Vary", "Authorization, Accept-Encoding", "A", "b"]);
+    }
+  });
+});
