@@ -66,10 +66,13 @@ export function preflightFields(policy: CorsPolicy, origin: string | undefined):
   ];
 }
 
-/** Origins are compared byte for byte (Fetch standard). "null" matches no origin. */
+/**
+ * Origins are compared byte for byte (Fetch standard). "null" matches no origin. `*` holds without
+ * an origin too: a cache can keep that answer for a page.
+ */
 function allowedOrigin({ origins }: CorsPolicy, origin: string | undefined): string | undefined {
-  if (origin === undefined) return undefined;
   if (origins.includes("*")) return "*";
+  if (origin === undefined) return undefined;
   return origins.includes(origin) ? origin : undefined;
 }
 

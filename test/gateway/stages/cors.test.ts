@@ -126,6 +126,23 @@ describe("where cors is configured", () => {
     }
   });
 
+  it("an answer without Origin may be read by any page if any may call, and by none if they are named", async () => {
+    await using anyone = await openCorsHouse({ origins: ["*"] });
+    await using named = await openCorsHouse({ origins: [PAGE] });
+    for (const [status, wanted] of [
+      [200, { key: KEY }],
+      [401, {}],
+    ] as const) {
+      const answer = await sendRequest(anyone.port, wanted);
+      assert.equal(answer.status, status);
+      assert.equal(onlyValue(answer, ORIGIN), "*");
+      assert.match(onlyValue(answer, "Access-Control-Expose-Headers"), /X-RateLimit-Remaining/);
+      const other = await sendRequest(named.port, wanted);
+      assert.deepEqual(valuesOf(other, ORIGIN), []);
+      assert.match(onlyValue(other, "Vary"), /\bOrigin$/);
+    }
+  });
+
   it("two Origin fields are nobody's", async () => {
     await using house = await openCorsHouse({ origins: [PAGE] });
     const fields = [...from(PAGE), ...from(PAGE)];
