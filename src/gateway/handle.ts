@@ -67,7 +67,7 @@ function answerDecided(
 
   const { environment, head, target, found, upgrade } = request;
   const { scopes } = caller;
-  const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.now() });
+  const route = checkRoute(found, { method: head.method, scopes, nowMs: gateway.machineNow() });
   if (!route.ok) return sendRefusal(gateway, exchange, route.refusal);
 
   if (exchange.requestError !== undefined)

@@ -131,7 +131,7 @@ export async function suspendOne({ deps, id, body: members }: ApiRequest): Promi
 export async function resume({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
-  const edited = await applyEdit(deps, (records) => resumeAccount(records, id, deps.now()));
+  const edited = await applyEdit(deps, (records) => resumeAccount(records, id));
   if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);

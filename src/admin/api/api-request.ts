@@ -19,8 +19,8 @@ import {
 } from "../http/response.ts";
 
 /**
- * The parts of the gateway that the API works on. The process supplies them. `now` is the wall
- * clock, in Unix milliseconds.
+ * The parts of the gateway that the API works on. The process supplies them. `now` is the
+ * store's clock, in Unix milliseconds.
  */
 export type ApiDeps = {
   /** The configuration in force. */

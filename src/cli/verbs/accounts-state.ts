@@ -45,7 +45,7 @@ const resume: Verb = {
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
-        edit: (records) => resumeAccount(records, invocation.args[0] ?? "", terminal.now()),
+        edit: (records) => resumeAccount(records, invocation.args[0] ?? ""),
         say: ({ records, accounts: [account] }) =>
           printAccount(account as AccountRecord, { records, invocation, terminal }),
       }),

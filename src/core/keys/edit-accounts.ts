@@ -20,7 +20,7 @@ import {
   usageRefusal,
 } from "./edit-rules.ts";
 import { findAccount, unknownIdRefusal } from "./find-records.ts";
-import { type AccountLimit, type AccountRecord, isSuspended, type Records } from "./records.ts";
+import type { AccountLimit, AccountRecord, Records } from "./records.ts";
 
 /**
  * A change of an account, for all of its keys. Its own limits stay when the plan changes. `limits`
@@ -148,11 +148,14 @@ export function suspendAccount(
   return edited(records, [{ ...account, suspended: { sinceMs: nowMs, ...until, reason } }]);
 }
 
-/** Resumes an account. Refuses one that is not suspended. */
-export function resumeAccount(records: Records, id: string, nowMs: number): EditResult<Accounts> {
+/**
+ * Resumes an account. Refuses one without a suspension. One that is over by this clock is removed
+ * too, because another machine's clock may be behind.
+ */
+export function resumeAccount(records: Records, id: string): EditResult<Accounts> {
   const account = findAccount(records, id);
   if (account === undefined) return unknownIdRefusal(id);
-  if (!isSuspended(account, nowMs))
+  if (account.suspended === undefined)
     return conflictRefusal(`Account ${account.id} is not suspended`);
   const { suspended: _, ...resumed } = account;
   return edited(records, [resumed]);

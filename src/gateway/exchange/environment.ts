@@ -86,8 +86,9 @@ export type Environment = {
 };
 
 /**
- * The parts that all listeners of this process share. `now` is the wall clock, `elapsed` the
- * monotonic clock.
+ * The parts that all listeners of this process share. `now` is the store's clock, by which records
+ * and windows are judged (docs/operations.md#clocks), `machineNow` the wall clock of this machine,
+ * by which sunsets and brownouts are judged, and `elapsed` the monotonic clock.
  */
 export type GatewayContext = {
   readonly keys: KeyStore;
@@ -123,6 +124,7 @@ export type GatewayContext = {
   /** Called when the store, or the outage handler, has decided a request with this cost. */
   readonly onAnswer: (consumer: RespondedAccount, result: ChargeResult, cost: number) => void;
   readonly now: () => number;
+  readonly machineNow: () => number;
   readonly elapsed: () => number;
   /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
   draining: "no" | "announced" | "closed";

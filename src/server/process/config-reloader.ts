@@ -22,6 +22,8 @@ type ConfigReloaderParts = {
   readonly options: Pick<StartOptions, "load" | "log" | "supervised">;
   readonly stores: { readonly keys: KeyStore; readonly metrics: MetricsRecorder };
   readonly now: () => number;
+  /** The clock by which records are judged. */
+  readonly storeNow: () => number;
   /** Applies a configuration that was checked. Never rejects. */
   readonly applyConfig: (change: ConfigChange) => Promise<Rollout>;
   /** Called when a new configuration is in force. */
@@ -69,7 +71,7 @@ export class ConfigReloader {
     const from = this.#config;
     const { keys } = this.#parts.stores;
     const judge = () =>
-      decideReload(loaded, { from, records: keys.records(), nowMs: this.#parts.now() });
+      decideReload(loaded, { from, records: keys.records(), nowMs: this.#parts.storeNow() });
     await reread?.();
     const next = judge();
     if (!next.ok) {

@@ -31,7 +31,7 @@ import {
 } from "../events/quota-events.ts";
 import type { Rollout } from "./config-reloader.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
-import { type DataPlane, type GatewayStores, RunningGateway } from "./running-gateway.ts";
+import { type DataPlane, type GatewayStores, RunningGateway, storeNow } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 import { TermsWatcher } from "./terms-watcher.ts";
 
@@ -216,9 +216,10 @@ type Parts = GatewayStores & {
 /** The parts that all listeners of this process share. */
 function gatewayOf(
   config: Config,
-  { log, now }: StartOptions & { now: () => number },
+  { log, now: machineNow }: StartOptions & { now: () => number },
   { keys, quotas, metrics, telemetry, diagnostics, activityRecorder, inForce }: Parts,
 ): GatewayContext {
+  const now = storeNow(machineNow, quotas);
   return {
     keys,
     quotas,
@@ -257,6 +258,7 @@ function gatewayOf(
       logQuotaEvents(quotaEventTerms(log, inForce(), consumer.plan), consumer, result, cost);
     },
     now,
+    machineNow,
     elapsed: () => performance.now(),
     draining: "no",
   };

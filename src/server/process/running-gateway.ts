@@ -57,6 +57,17 @@ export type GatewayStores = {
 };
 
 /**
+ * The clock by which records are judged and written: that of the store, so that every gateway that
+ * shares it judges alike (docs/operations.md#clocks).
+ */
+export function storeNow(
+  now: () => number,
+  quotas: Pick<QuotaStore, "clockAheadMs">,
+): () => number {
+  return () => now() + quotas.clockAheadMs();
+}
+
+/**
  * A gateway as other modules see it, whether one process serves or several. It runs one reload at a
  * time, one shutdown, one set of checks and one admin listener.
  */
@@ -67,6 +78,7 @@ export class RunningGateway implements GatewayHandle {
   readonly #stores: GatewayStores;
   readonly #dataPlane: DataPlane;
   readonly #now: () => number;
+  readonly #storeNow: () => number;
   #admin: AdminListener | undefined;
   #stopping: Promise<void> | undefined;
   readonly #hurry = new AbortController();
@@ -89,8 +101,9 @@ export class RunningGateway implements GatewayHandle {
     this.#stores = stores;
     this.#dataPlane = dataPlane;
     this.#now = options.now ?? Date.now;
+    this.#storeNow = storeNow(this.#now, stores.quotas);
     this.#reloader = new ConfigReloader(config, {
-      ...{ options, stores, now: this.#now },
+      ...{ options, stores, now: this.#now, storeNow: this.#storeNow },
       applyConfig: (change) => dataPlane.applyConfig(change),
       adopted: (adopted) => this.#adopted(adopted),
     });
@@ -141,7 +154,7 @@ export class RunningGateway implements GatewayHandle {
     if (this.#options.supervised === true) return;
     this.#unwatch = this.#watchChanges();
     this.#planWarnings = new PlanWarnings({
-      ...{ keys: this.#stores.keys, log: this.#options.log, now: this.#now },
+      ...{ keys: this.#stores.keys, log: this.#options.log, now: this.#storeNow },
       config: () => this.#config,
     });
   }
@@ -161,7 +174,7 @@ export class RunningGateway implements GatewayHandle {
       spreadKeys,
       diagnostics: this.#dataPlane.diagnostics,
       log: this.#options.log,
-      now: this.#now,
+      now: this.#storeNow,
     }).catch((error: unknown) => {
       throw listenError(error, admin.listen, "admin.listen", this.#config);
     });

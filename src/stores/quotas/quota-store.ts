@@ -271,6 +271,12 @@ export interface StoreStatus {
   /** Whether the store answers, and if not, the reason. */
   health(): { readonly ok: boolean; readonly why?: string };
 
+  /**
+   * How far the store's clock is ahead of this machine's, in milliseconds, as far as it is known;
+   * 0 without a shared store.
+   */
+  clockAheadMs(): number;
+
   /** Commands sent to a shared store. */
   commandCount(): number;
 

@@ -15,8 +15,10 @@ const ROUNDING_MS = 2;
 export class StoreClock {
   #lowestMs = Number.NEGATIVE_INFINITY;
   #highestMs = Number.POSITIVE_INFINITY;
-  #learntMs = 0;
+  #learntMs = Number.NEGATIVE_INFINITY;
   #aheadMs = Date.now() - performance.now();
+  /** How far the store's clock may be ahead of `now()`, by the last answer. */
+  #spreadMs = 0;
 
   /** Whether deadlines can be computed: not before the first answer, nor after `forget`. */
   get isKnown(): boolean {
@@ -40,6 +42,22 @@ export class StoreClock {
     return Math.ceil(nowMs + this.#highestMs + driftIn(nowMs - this.#learntMs));
   }
 
+  /** How long ago the store last said its time; infinite before the first answer. */
+  get ageMs(): number {
+    return performance.now() - this.#learntMs;
+  }
+
+  /**
+   * How far the store's clock is ahead of this machine's, in whole milliseconds, by the last answer;
+   * 0 before the first one, and while the answers leave it open whether the two differ.
+   */
+  get aheadOfMachineMs(): number {
+    if (this.#learntMs === Number.NEGATIVE_INFINITY) return 0;
+    const machineMs = Date.now() - performance.now() - this.#aheadMs;
+    const canBeEqual = machineMs >= -ROUNDING_MS && machineMs <= this.#spreadMs + ROUNDING_MS;
+    return canBeEqual ? 0 : Math.round(-machineMs);
+  }
+
   /**
    * Called when the store said `nowMs`, at some time from `sentMs` to `receivedMs` on
    * performance.now(). Throws if an answer that was none of Redis has no time.
@@ -58,6 +76,7 @@ export class StoreClock {
     this.#highestMs = isSet ? highestMs : highest;
     this.#learntMs = receivedMs;
     this.#aheadMs = this.#lowestMs;
+    this.#spreadMs = this.#highestMs - this.#lowestMs;
   }
 
   /** Called when another server may answer from now on. */

@@ -133,6 +133,17 @@ export const LOG_EVENTS = {
     members: ["store", "maxmemoryPolicy", "why"],
     meaning: "Redis may throw counters away when its memory is short",
   },
+  clock_differs: {
+    level: "warn",
+    members: ["store", "aheadMs", "why"],
+    meaning:
+      "For some seconds this machine's clock has been more than 5 s from that of the store, ahead of it by `aheadMs` (below 0: behind): [what that changes](../operations.md#clocks)",
+  },
+  clock_agrees: {
+    level: "info",
+    members: ["store", "aheadMs"],
+    meaning: "The two clocks differ by 5 s at most again",
+  },
   store_split: {
     level: "warn",
     members: ["store", "why"],

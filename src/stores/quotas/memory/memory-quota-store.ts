@@ -322,6 +322,10 @@ class MemoryStore implements QuotaStore {
     return trouble === undefined ? { ok: true } : { ok: true, why: trouble };
   }
 
+  clockAheadMs(): number {
+    return 0;
+  }
+
   commandCount(): number {
     return 0;
   }

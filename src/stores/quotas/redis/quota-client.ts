@@ -65,6 +65,8 @@ export type QuotaClient = {
    * Rejects with StoreFailure.
    */
   ensureClock(bucket: number, timeoutMs: number): Promise<void> | undefined;
+  /** Asks for the time of the bucket's node. Rejects with StoreFailure. */
+  learnClock(bucket: number, timeoutMs: number): Promise<void>;
   /** Whether calls to the bucket can carry deadlines. */
   knowsClock(bucket: number): boolean;
   /** How long the usage of each account is kept by day; undefined if it is not kept. */
@@ -104,6 +106,7 @@ export function createQuotaClient(
     keyOf: (accountRef) => accountKey(prefix, accountRef),
     clockOf: (bucket) => client.clockOf(bucket),
     knowsClock: isTimed,
+    learnClock: (bucket, timeoutMs) => client.learnClock(bucket, timeoutMs),
     ensureClock: (bucket, timeoutMs) => {
       return isTimed(bucket) ? undefined : client.learnClock(bucket, timeoutMs);
     },

@@ -48,6 +48,7 @@ import {
   type EvictionWatcher,
   lostCountReporter,
   reportUncertain,
+  watchClock,
   watchEviction,
   watchSplit,
 } from "./store-warnings.ts";
@@ -67,6 +68,7 @@ export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Pr
   const link = new CountedLink(connectRedis(options));
   const store = new RedisQuotaStore(link, options);
   await link.tried;
+  await store.clockKnown;
   return store;
 }
 
@@ -79,6 +81,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #edits: AccountEdits;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
+  readonly #clockWatch: ReturnType<typeof watchClock> | undefined;
   readonly #tellLoss: ReturnType<typeof lostCountReporter>;
   readonly #decisionCache: DecisionCache;
   readonly #outage: OutageHandler;
@@ -144,6 +147,12 @@ class RedisQuotaStore implements QuotaStore {
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
+    if (now === undefined) this.#clockWatch = watchClock(quotaClient, address.shown, report);
+  }
+
+  /** Resolves once the store has said its time, or soon without an answer. */
+  get clockKnown(): Promise<void> | undefined {
+    return this.#clockWatch?.known;
   }
 
   charge(accountRef: AccountRef, quotaRequest: QuotaRequest): ReturnType<QuotaStore["charge"]> {
@@ -246,6 +255,10 @@ class RedisQuotaStore implements QuotaStore {
     return 0;
   }
 
+  clockAheadMs(): number {
+    return this.#quotaClient.clockOf(0).aheadOfMachineMs;
+  }
+
   commandCount(): number {
     return this.#link.sent;
   }
@@ -276,6 +289,7 @@ class RedisQuotaStore implements QuotaStore {
     this.#changes.close();
     this.#eviction.stop();
     this.#split.stop();
+    this.#clockWatch?.stop();
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();

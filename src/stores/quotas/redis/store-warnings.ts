@@ -4,6 +4,7 @@ import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { LostCount, UncertainCharge } from "../outage-handler.ts";
+import type { QuotaClient } from "./quota-client.ts";
 
 export type EvictionWatcher = {
   /** Whether Redis may evict counters to make room, as far as it is known. */
@@ -105,6 +106,50 @@ export function watchSplit(
   };
   const timer = setInterval(look, SPLIT_EACH_MS).unref();
   return { stop: () => clearInterval(timer) };
+}
+
+const CLOCK_EACH_MS = 1_000;
+/** A process without heartbeats asks for the time so often. */
+const CLOCK_OLD_MS = 10_000;
+/** Clocks that differ by no more, or for fewer looks in a row, are not reported. */
+const CLOCK_DIFFERS_FROM_MS = 5_000;
+const CLOCK_LOOKS = 3;
+/** A store that does not answer delays the start of a gateway by at most this. */
+const CLOCK_FIRST_LATE_MS = 250;
+
+/**
+ * Reports when this machine's clock differs from that of the store, and when it does no more
+ * (docs/operations.md#clocks). Learns the store's clock where no heartbeat does. `known` resolves
+ * with the first answer, or without one soon.
+ */
+export function watchClock(
+  { clockOf, learnClock, link }: Pick<QuotaClient, "clockOf" | "learnClock" | "link">,
+  shown: string,
+  report: Reporter,
+): { readonly known: Promise<void>; stop(): void } {
+  const clock = clockOf(0);
+  let looks = 0;
+  let isTold = false;
+  const learn = async (lateMs: number) => {
+    if (clock.ageMs < CLOCK_OLD_MS || !link.health().ok) return;
+    await learnClock(0, lateMs).catch(() => undefined);
+  };
+  const look = async () => {
+    await learn(LATE_MS);
+    const aheadMs = -clock.aheadOfMachineMs;
+    looks = Math.abs(aheadMs) > CLOCK_DIFFERS_FROM_MS ? looks + 1 : 0;
+    if (isTold && looks === 0) {
+      isTold = false;
+      report("info", "clock_agrees", { store: shown, aheadMs });
+    } else if (!isTold && looks >= CLOCK_LOOKS) {
+      isTold = true;
+      const why = "the clock of this machine and that of the store differ: both need NTP";
+      report("warn", "clock_differs", { store: shown, aheadMs, why });
+    }
+  };
+  const timer = setInterval(() => void look(), CLOCK_EACH_MS).unref();
+  const known = link.tried.then(() => learn(CLOCK_FIRST_LATE_MS));
+  return { known, stop: () => clearInterval(timer) };
 }
 
 /** The pause between two lines about losses: a loss seldom concerns only one account. */

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it, vi } from "vitest";
+import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
+import { eventually } from "../support/poll.ts";
+import { startRedis, type TestRedis } from "../support/redis/redis.ts";
+
+/** So far this machine's clock is behind that of Redis. */
+const BEHIND_MS = 70_000;
+
+const realNow = Date.now;
+let redis: TestRedis;
+let house: TestGateway;
+beforeAll(async () => {
+  redis = await startRedis();
+  vi.spyOn(Date, "now").mockImplementation(() => realNow() - BEHIND_MS);
+  house = await startTestGateway({ config: { store: redis.url } });
+});
+afterAll(async () => {
+  vi.restoreAllMocks();
+  await house[Symbol.asyncDispose]();
+  await redis.close();
+});
+
+describe("a gateway whose clock is behind that of Redis", () => {
+  it("suspends until an instant of the clock of Redis, and has that suspension in force", async () => {
+    const { key, account } = await house.issue();
+    assert.equal((await house.ask(key)).status, 200);
+    const body = JSON.stringify({ for: "60s" });
+    const path = `/api/accounts/${account}/suspend`;
+    const headers = { "Content-Type": "application/json" };
+    const response = await house.admin(path, { method: "POST", headers, body });
+    const { suspended } = (await response.json()) as { suspended: { until: number } };
+    const leftMs = suspended.until * 1_000 - realNow();
+    assert.ok(leftMs > 45_000 && leftMs <= 61_000, `${leftMs}`);
+    assert.equal((await house.ask(key)).status, 403);
+    const resumed = await house.admin(`/api/accounts/${account}/resume`, { method: "POST" });
+    assert.equal(resumed.status, 200);
+    assert.equal((await house.ask(key)).status, 200);
+  });
+
+  it("tells a failed authentication a reset that is still to come", async () => {
+    const sentSeconds = Math.floor(realNow() / 1_000);
+    const response = await house.ask("pets_live_no");
+    assert.equal(response.status, 401);
+    const reset = Number(response.headers.get("x-ratelimit-reset"));
+    assert.ok(reset >= sentSeconds && reset <= sentSeconds + 61, `${reset - sentSeconds}`);
+  });
+
+  it("says once by how much the clocks differ, and when they agree again", async () => {
+    const told = () => house.said.filter(({ msg }) => String(msg).startsWith("clock_"));
+    await eventually(() => assert.equal(told().length, 1), { withinMs: 8_000 });
+    assert.equal(told()[0]?.msg, "clock_differs");
+    assert.ok(Math.abs(Number(told()[0]?.aheadMs) + BEHIND_MS) < 1_000, `${told()[0]?.aheadMs}`);
+    vi.spyOn(Date, "now").mockImplementation(realNow);
+    await eventually(() => assert.equal(told()[1]?.msg, "clock_agrees"), { withinMs: 4_000 });
+    assert.equal(told().length, 2);
+  });
+});
