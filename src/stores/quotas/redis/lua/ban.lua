@@ -21,6 +21,7 @@ if type(ban) == 'string' then
   local last, earned = match(ban, '^(%d+) .* (%d+)$')
   if last and tonumber(last) + tonumber(ARGV[4]) > now then offences = earned end
 end
+ask_permission(key, call('PTTL', key))
 call('HSET', key, 'b', format('%.0f %s %s %s', ends, length, field, offences))
 call('HDEL', key, 'k')
 local kept = ends + tonumber(ARGV[4]) - now

@@ -65,6 +65,8 @@ local function charge(key, requests, plan)
   end
   if call('HLEN', key) ~= held then return false end
   local left = call('PTTL', key)
+  -- A further account of the call may need what this one does not.
+  if fresh or left < 0 or #KEYS ~= 1 then ask_permission(key, left) end
   call('HSET', key, unpack(set, 1, 2 * count))
   if fresh or left < 0 then
     plan.life = plan.life or lifetime(plan)

@@ -276,9 +276,13 @@ local function decider()
     end
 
     -- A peek changes only damaged fields. A refusal that changes nothing writes nothing.
-    for i = 1, count do dirty = dirty or changed[i] end
+    local begins = false
+    for i = 1, count do dirty, begins = dirty or changed[i], begins or fresh[i] end
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
-      local size = 0
+      local size, left = 0, call('PTTL', key)
+      if begins or repaired or strikes_changed or ban_changed or left < 0 or #KEYS ~= 1 then
+        ask_permission(key, left)
+      end
       for i = 1, count do
         if changed[i] and is_apart(fields[i]) then
           local over = window_end(fields[i], start[i], plan.calendar)
@@ -301,7 +305,7 @@ local function decider()
       if size > 0 then call('HSET', key, unpack(set, 1, size)) end
       -- Its time to live is only ever extended.
       local life = lifetime(key, stored, fields, count, strikes, ban)
-      if call('PTTL', key) < life then call('PEXPIRE', key, format('%.0f', life)) end
+      if left < life then call('PEXPIRE', key, format('%.0f', life)) end
     end
 
     if earned_how == 2 then

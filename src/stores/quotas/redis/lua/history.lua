@@ -9,7 +9,7 @@ local function increase_day(hash, field, by, life, sum)
       call('DEL', hash)
       return nil
     end
-    if call('PTTL', hash) < life then call('PEXPIRE', hash, format('%.0f', max(life, 1))) end
+    if call('PTTL', hash) < life then pcall('PEXPIRE', hash, format('%.0f', max(life, 1))) end
   end
   return sum
 end
@@ -90,7 +90,7 @@ local function keep_waiting(key, day, admitted, beyond, kept)
     waiting = waiting and waiting .. ' ' or ''
   end
   call('HSET', key, 'y', waiting .. format('%.0f %.0f %.0f', day, admitted, beyond))
-  if call('PTTL', key) < kept then call('PEXPIRE', key, format('%.0f', kept)) end
+  if call('PTTL', key) < kept then pcall('PEXPIRE', key, format('%.0f', kept)) end
 end
 
 -- Adds the number of requests that were admitted on a day, and the units that were charged for
@@ -110,7 +110,7 @@ local function remember_meter(key, day, meter, units, kept, now)
   local hash = meters_of(key)
   local waiting = call('HGET', hash, 'y')
   call('HSET', hash, 'y', (waiting and waiting .. ' ' or '') .. format('%s %.0f %.0f', meter, day, units))
-  if call('PTTL', hash) < kept then call('PEXPIRE', hash, format('%.0f', kept)) end
+  if call('PTTL', hash) < kept then pcall('PEXPIRE', hash, format('%.0f', kept)) end
 end
 
 -- Adds what a request took from each of its meters; `holds` has it at the index of each window.

@@ -23,7 +23,6 @@ for i, key in ipairs(KEYS) do
   end
 end
 
-local TICK = 1000
 local CLOSES_AFTER = 900000
 local now, late = clock(ARGV[1])
 if late then return late end
@@ -104,18 +103,14 @@ for i, key in ipairs(KEYS) do
     out[#out + 1] = pair_of(marks, field, start)
     out[#out + 1] = refused > 0 and 1 or 0
   end
+  local left = call('PTTL', key)
+  if size > 0 or apart[1] then ask_permission(key, left) end
   if size > 0 then
     local known = lowered[key]
     if known and known.marked then set[size + 1], set[size + 2] = 'q', pairs_text(known.marks, now) end
-    -- A missing right fails here, before the charge, so that a failed call has charged nothing. A
-    -- life that is short only by a tick of the clock is left: after a write that needs no memory
-    -- Redis no longer stops a script for lack of memory, and the charge must be the write that it
-    -- stops.
-    local left = until_ms - now + SPARE
-    local life = call('PTTL', key)
-    if life < left - TICK then call('PEXPIRE', key, format('%.0f', left)) end
     call('HSET', key, unpack(set))
-    if life == -2 then call('PEXPIRE', key, format('%.0f', left)) end
+    local life = until_ms - now + SPARE
+    if left < life then call('PEXPIRE', key, format('%.0f', life)) end
   end
   for _, each in ipairs(apart) do write_apart(key, each[1], each[2], each[3], now, false) end
   local meters = lowered[meters_of(key)]

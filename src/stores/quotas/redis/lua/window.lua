@@ -18,3 +18,17 @@ local function window_end(field, start, calendar)
   if ends <= start then ends = anchor_day(month + 1, day) end
   return min(ends, changes or ends)
 end
+
+-- Redis asks for a right at each command of a script, and for memory at its first write alone. Asks for
+-- the right to PEXPIRE before a charge is written, once a script: a call that fails has charged nothing.
+-- `left` is the life of the hash, which is only ever lengthened, and a key that is not there gets none.
+-- Without memory nothing is asked for, so that the charge is the write that Redis stops; ZADD XX adds
+-- nothing to a key that is never there.
+local is_permitted = false
+local function ask_permission(key, left)
+  if is_permitted then return end
+  is_permitted = true
+  local added = pcall('ZADD', key .. '?', 'XX', 0, '?')
+  if type(added) == 'table' and find(added.err, 'OOM', 1, true) then return end
+  call('PEXPIRE', key, format('%.0f', max(left, SPARE)))
+end

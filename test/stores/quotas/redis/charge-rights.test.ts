@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { afterEach, describe, it } from "vitest";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { each } from "../../../support/each.ts";
+import { useRedis } from "../../../support/redis/redis-of-file.ts";
+import { account, open, perDay, spend } from "./redis-kit.ts";
+
+const { server, redis } = await useRedis();
+const NOON = Date.UTC(2026, 6, 15, 12);
+const MINUTE: QuotaRequest = {
+  limits: [{ window: "minute", limit: 1 }],
+  bans: undefined,
+  requests: 1,
+};
+const METERED: QuotaRequest = {
+  limits: [
+    { window: "day", limit: 9 },
+    { window: "day", limit: 90, part: { id: "#tokens", name: "tokens" }, hold: 7 },
+    { window: "day", limit: 9, part: { id: "@17", name: "key" } },
+  ],
+  bans: undefined,
+  requests: 1,
+};
+
+afterEach(async () => {
+  await redis.call("ACL", "SETUSER", "default", "allcommands");
+  await redis.config("SET", "maxmemory", "0");
+  await redis.flushall();
+});
+
+/** The fields of every hash of accounts, by its key. */
+async function hashes(): Promise<Record<string, Record<string, string>>> {
+  const all: Record<string, Record<string, string>> = {};
+  for (const key of (await redis.keys("tg:*")).sort()) {
+    const isOfAccounts = !key.endsWith(":messages") && (await redis.type(key)) === "hash";
+    if (isOfAccounts) all[key] = await redis.hgetall(key);
+  }
+  return all;
+}
+
+/** Charges units of a day that were admitted without the store. */
+async function owe(name: string): Promise<void> {
+  const link = connectRedis({ address: server.address });
+  await link.tried;
+  const quotaClient = createQuotaClient(link, "tg", { clock: () => NOON });
+  const windows = [{ counter: "day", startMs: NOON - (NOON % 86_400_000), units: 3 }];
+  const owed = { accountRef: account(name), plan: undefined, windows, days: [], meters: [] };
+  await chargeLate(quotaClient, [owed], performance.now() + 2_000).finally(() => link.close());
+}
+
+type Charge = (store: QuotaStore) => Promise<unknown>;
+const charge = (name: string, quotaRequest: QuotaRequest): Charge => {
+  return (store) => spend(store, account(name), quotaRequest);
+};
+const CHARGES: Readonly<Record<string, Charge>> = {
+  "a new account": charge("new", perDay(9)),
+  "an account whose minute begins": charge("runs", MINUTE),
+  "a running account and a new one in one call": (store) =>
+    Promise.all([charge("runs", perDay(9))(store), charge("new", perDay(9))(store)]),
+  "a late charge of a new account": () => owe("new"),
+  "a ban by hand": (store) =>
+    store.ban(account("new"), {
+      ...{ lengthMs: 1_000, keptMs: 1_000, window: "day", plan: "free", reason: "" },
+    }),
+};
+
+/** A slot that moves is noticed by a DEL, after which Redis asks for no memory. */
+const APART: Readonly<Record<string, Charge>> = {
+  "a meter and a cap of a running account": charge("runs", METERED),
+};
+
+describe.each(Object.entries({ ...CHARGES, ...APART }))("a call that charges %s", (_name, run) => {
+  it("writes nothing if it fails because the right to PEXPIRE is missing, and all of it with the right", async () => {
+    const { store } = await open(server.address, { now: () => NOON, historyMs: 86_400_000 });
+    await spend(store, account("runs"), perDay(9));
+    const before = await hashes();
+    await redis.call("ACL", "SETUSER", "default", "-pexpire");
+    await assert.rejects(run(store));
+    assert.deepEqual(await hashes(), before);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await run(store);
+    const after = await hashes();
+    assert.notDeepEqual(after, before);
+    for (const key of each(Object.keys(after))) assert.ok((await redis.pttl(key)) > 0, key);
+    await store.close();
+  });
+});
+
+describe.each(Object.entries(CHARGES))("a call that charges %s", (_name, run) => {
+  it("writes nothing if it fails because Redis is out of memory", async () => {
+    const { store } = await open(server.address, { now: () => NOON, historyMs: 86_400_000 });
+    await spend(store, account("runs"), perDay(9));
+    const before = await hashes();
+    await redis.config("SET", "maxmemory", "1");
+    await assert.rejects(run(store));
+    assert.deepEqual(await hashes(), before);
+    await store.close();
+  });
+});
+
+it("an account with a running hash is charged by a user without the right to PEXPIRE", async () => {
+  const { store } = await open(server.address, { now: () => NOON });
+  await spend(store, account("runs"), perDay(9));
+  await redis.call("ACL", "SETUSER", "default", "-pexpire");
+  const { decision } = await spend(store, account("runs"), perDay(9));
+  assert.equal(decision.windows[0]?.used, 2);
+  await store.close();
+});
