@@ -280,12 +280,39 @@ export function decideReload(
   const { config, warnings } = loaded;
   const change = { from, to: config };
   const reasons = reloadBlockers(change, records, nowMs);
-  if (reasons.length === 0) return { ok: true, config, warnings };
+  if (reasons.length === 0)
+    return {
+      ok: true,
+      config,
+      warnings: [...warnings, ...droppedEnvironments(change, records, nowMs)],
+    };
   const summary =
     restartChanges(change).length > 0
       ? "it needs a restart"
       : "accounts with working keys have a plan that it takes away";
   return { ok: false, mistakes: [], reasons, summary };
+}
+
+/**
+ * A warning for each environment that the change drops although keys of it work. Another gateway with
+ * the same records may serve it, so that the change is not refused.
+ */
+function droppedEnvironments(
+  { from, to }: ConfigChange,
+  records: Records,
+  nowMs: number,
+): Mistake[] {
+  const left = new Set(to.environments.map(({ name }) => name));
+  const dropped = new Set(
+    from.environments.map(({ name }) => name).filter((one) => !left.has(one)),
+  );
+  if (dropped.size === 0) return [];
+  const inDropped = records.accounts.filter(({ environment }) => dropped.has(environment));
+  const owners = withWorkingKeys(inDropped, records.keys, nowMs);
+  return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => ({
+    ...{ file: to.file, line: 1, column: 1 },
+    message: `The environment ${environment} is served no more, and ${named(of)}: requests with their keys are answered 401 key_invalid`,
+  }));
 }
 
 function placeOf(mistake: Mistake | undefined): string {

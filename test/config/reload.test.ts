@@ -125,6 +125,38 @@ describe("what everybody may read of a refused reload", () => {
   });
 });
 
+describe("a reload without an environment that the one before has", () => {
+  const old = `environments:\n${environment("old")}`;
+  const renamed = `environments:\n${environment("new")}`;
+
+  async function warned(from: string, to: string, keys: readonly GivenKey[]) {
+    const inForce = await change(from, to);
+    const loaded = { ok: true, config: inForce.to, warnings: [], files: [] } as const;
+    const context = { from: inForce.from, records: recordsFrom(keys), nowMs: NOW_MS };
+    const next = decideReload(loaded, context);
+    assert.ok(next.ok, next.ok ? "" : next.reasons.join());
+    return next.warnings.map(({ message }) => message);
+  }
+
+  it("is taken with a warning that names the accounts whose keys work there", async () => {
+    const ended = key("k3", "pro", { environment: "old", revokedMs: NOW_MS - 1 });
+    const keys = [...["k1", "k2"].map((id) => key(id, "free", { environment: "old" })), ended];
+    assert.deepEqual(await warned(old, renamed, keys), [
+      "The environment old is served no more, and the accounts k1, k2 have it: requests with their keys are answered 401 key_invalid",
+    ]);
+  });
+
+  it("warns of nobody where no key works there, and not of one that it never had", async () => {
+    const ended = key("k3", "free", { environment: "old", revokedMs: NOW_MS - 1 });
+    assert.deepEqual(
+      await warned(old, renamed, [ended, key("k4", "free", { environment: "new" })]),
+      [],
+    );
+    const elsewhere = key("k5", "free", { environment: "elsewhere" });
+    assert.deepEqual(await warned(old, old, [elsewhere]), []);
+  });
+});
+
 describe("a plan in use", () => {
   const both = "plans: { free: { minute: 1 }, pro: { minute: 2 } }";
   const free = "plans: { free: { minute: 1 } }";
