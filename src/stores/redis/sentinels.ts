@@ -7,6 +7,7 @@ import {
   type StoreFailure,
   toCommandFailure,
   toStoreFailure,
+  unreachableBy,
   unreachableFailure,
   unreadableFailure,
   withTimeout,
@@ -119,11 +120,18 @@ export class Sentinels {
     return performance.now() - this.#countedMs > SILENT_MS;
   }
 
-  /** Why the last Sentinel that failed did not answer. One that refuses is named. */
+  /**
+   * Why the last Sentinel that failed did not answer. One that refuses is named, and where others
+   * answer, but fewer than most, that is said before: Redis itself may be well.
+   */
   get failure(): StoreFailure | undefined {
     const failed = this.#watched.find(({ failure: why }) => why !== undefined);
     const { failure, place = "" } = failed ?? {};
-    return failure === undefined || failure.code === "unreachable" ? failure : failure.at(place);
+    if (failure?.code !== "unreachable") return failure?.at(place);
+    const { split } = this.#majority;
+    if (split === undefined || this.#watched.every(({ answer }) => answer === undefined))
+      return failure;
+    return unreachableBy(`${split} (${place})`, failure);
   }
 
   /** Asks all now. Settles when each has answered or failed. */

@@ -195,6 +195,13 @@ export function lostFailure(): StoreFailure {
   return unreachableFailure(LOST);
 }
 
+const UNREACHABLE = "Redis cannot be reached: ";
+
 export function unreachableFailure(why: string, executed: "no" | "unknown" = "no"): StoreFailure {
-  return new StoreFailure("unreachable", `Redis cannot be reached: ${why}`, executed);
+  return new StoreFailure("unreachable", `${UNREACHABLE}${why}`, executed);
+}
+
+/** The same failure of something that leads to Redis, such as a Sentinel: why it cannot be reached. */
+export function unreachableBy(what: string, { message, executed }: StoreFailure): StoreFailure {
+  return unreachableFailure(`${what}: ${message.replace(UNREACHABLE, "")}`, executed);
 }

@@ -45,6 +45,20 @@ describe("Redis behind Sentinel", () => {
     assert.equal(await (await group.replica.client()).dbsize(), 0);
   });
 
+  it("of which fewer than most Sentinels can be asked is told so, because Redis may be well", async (t) => {
+    const group = await startSentinel();
+    t.onTestFinished(() => group.close());
+    const gone = `127.0.0.1:${await freePort()},127.0.0.1:${await freePort()}`;
+    const url = group.address.url.replace("/main", `,${gone}/main`);
+    const { store } = await open({ kind: "sentinel", url, shown: url });
+    t.onTestFinished(() => store.close());
+    await eventually(() => {
+      const why =
+        /^Redis cannot be reached: fewer than most of the 3 Sentinels can be asked \(Sentinel 127\.0\.0\.1:\d+\): ECONNREFUSED$/;
+      assert.match(store.health().why ?? "", why);
+    });
+  });
+
   it("whose Sentinels have a user of their own is reached as that user of the address; a password that neither takes is told with its Sentinel", async (t) => {
     const group = await startSentinel(undefined, undefined, { allLive: true });
     t.onTestFinished(() => group.close());
