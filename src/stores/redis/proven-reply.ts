@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Redis } from "ioredis";
 import { type RedisArgument, type ReplyReader, sendOn } from "./link.ts";
-import { StoreFailure, unreadableFailure } from "./store-failure.ts";
+import { readingLater, StoreFailure, unreadableFailure } from "./store-failure.ts";
 import { endConnection } from "./unasked-replies.ts";
 
 const WORD_SCRIPT = "return ARGV[1]";
@@ -24,16 +24,17 @@ export async function sendProven(
   read?: ReplyReader,
 ): Promise<unknown> {
   const reply = sendOn(redis, name, args);
+  const { stream } = redis;
   if (read === undefined) {
     const [proof, given] = await Promise.allSettled([proofOn(redis), reply]);
     if (proof.status === "rejected") throw proof.reason;
     return given.status === "rejected" ? Promise.reject(given.reason) : given.value;
   }
-  const given = await reply;
+  const given = await reply.catch((error) => Promise.reject(readingLater(error, read)));
   try {
     return read(given);
   } catch (error) {
-    endConnection(redis);
+    endConnection(stream);
     throw error instanceof StoreFailure ? error : unreadableFailure((error as Error).message);
   }
 }
@@ -54,7 +55,9 @@ function proofOn(redis: Redis): Promise<void> {
 async function askWord(redis: Redis): Promise<void> {
   const word = `${ORIGIN}${++wordsSent}`;
   const refusal = (error: Error) => (error.name === "ReplyError" ? word : Promise.reject(error));
-  if ((await sendOn(redis, "eval", [WORD_SCRIPT, 0, word]).catch(refusal)) === word) return;
-  endConnection(redis);
+  const reply = sendOn(redis, "eval", [WORD_SCRIPT, 0, word]);
+  const { stream } = redis;
+  if ((await reply.catch(refusal)) === word) return;
+  endConnection(stream);
   throw unreadableFailure("it is that of another command");
 }

@@ -231,7 +231,7 @@ class WatchedSentinel {
       ),
     ]);
     if (told !== word) {
-      endConnection(this.#asked);
+      endConnection(this.#asked.stream);
       throw unreadableFailure("it is that of another command");
     }
     if (!Array.isArray(master)) {

@@ -36,4 +36,14 @@ export class ShortLivedCommand extends Open {
       this.reject = onError;
     });
   }
+
+  /** Rejects with what `failure` makes of the reply that may still come. */
+  failBeforeReply(failure: (later: Promise<unknown>) => Error): void {
+    const { reject } = this;
+    const later = new Promise((resolve, rejectLater) => {
+      this.resolve = this._convertValue(resolve);
+      this.reject = rejectLater;
+    });
+    reject(failure(later));
+  }
 }

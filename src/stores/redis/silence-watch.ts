@@ -4,9 +4,13 @@ const LOOK_MS = 100;
 
 type Bounds = { readonly silenceMs: number; readonly replyMs: number };
 
+function destroy(socket: Socket, why: Error): void {
+  socket.destroy(why);
+}
+
 /**
- * Ends a connection on which nothing is read for `silenceMs`, or up to 100 ms longer, while commands
- * wait for replies, and one whose first waiting command stays the first for `replyMs`, whatever is
+ * Has `leave` called for a connection on which nothing is read for `silenceMs`, or up to 100 ms longer,
+ * while commands wait for replies, and ends one whose first waiting command stays the first for `replyMs`, whatever is
  * read: a reply of a wrong length takes those behind it for its own. It counts looks, with the sockets
  * read between two of them, so a process that stood still finds the replies that came in that time. A timer for each command would cost more than
  * all of this (docs/decisions/hot-path.md).
@@ -15,6 +19,7 @@ export class SilenceWatch {
   readonly #silentLooksMax: number;
   readonly #sameLooksMax: number;
   readonly #firstWaiting: () => object | undefined;
+  readonly #leave: typeof destroy;
   #socket: Socket | undefined;
   #timer: NodeJS.Timeout | undefined;
   #bytesRead = 0;
@@ -22,7 +27,12 @@ export class SilenceWatch {
   #first: object | undefined;
   #sameLooks = 0;
 
-  constructor({ silenceMs, replyMs }: Bounds, firstWaiting: () => object | undefined) {
+  constructor(
+    { silenceMs, replyMs }: Bounds,
+    firstWaiting: () => object | undefined,
+    leave = destroy,
+  ) {
+    this.#leave = leave;
     this.#silentLooksMax = Math.ceil(silenceMs / LOOK_MS);
     this.#sameLooksMax = Math.ceil(replyMs / LOOK_MS);
     this.#firstWaiting = firstWaiting;
@@ -46,10 +56,12 @@ export class SilenceWatch {
     this.#silentLooks = isSilent && isWaiting ? this.#silentLooks + 1 : 0;
     this.#sameLooks = isWaiting && first === this.#first ? this.#sameLooks + 1 : 0;
     this.#first = first;
-    const isStuck =
-      this.#silentLooks > this.#silentLooksMax || this.#sameLooks > this.#sameLooksMax;
-    if (socket.destroyed || isStuck || (isSilent && !isWaiting)) this.#end();
-    if (isStuck) socket.destroy(new Error("it does not reply"));
+    const isStuck = this.#sameLooks > this.#sameLooksMax;
+    const isLeft = this.#silentLooks > this.#silentLooksMax;
+    if (socket.destroyed || isStuck || isLeft || (isSilent && !isWaiting)) this.#end();
+    const why = new Error("it does not reply");
+    if (isStuck) socket.destroy(why);
+    else if (isLeft) this.#leave(socket, why);
   }
 
   #end(): void {

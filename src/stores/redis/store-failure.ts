@@ -10,9 +10,20 @@ export class StoreFailure extends Error {
   readonly executed: "no" | "unknown";
   /** The time of the store's clock, if its refusal reports it. */
   readonly storeNowMs: number | undefined;
+  /** The reply, if it may still come: its connection was silent for too long, and is still read. */
+  readonly later: Promise<unknown> | undefined;
 
-  constructor(code: string, message: string, executed: "no" | "unknown", storeNowMs?: number) {
+  constructor(
+    code: string,
+    message: string,
+    executed: "no" | "unknown",
+    storeNowMs?: number,
+    later?: Promise<unknown>,
+  ) {
     super(message);
+    this.later = later;
+    // Most commands have no use for it.
+    later?.catch(() => undefined);
     this.storeNowMs = storeNowMs;
     this.name = "StoreFailure";
     this.code = code;
@@ -21,9 +32,16 @@ export class StoreFailure extends Error {
 
   /** The same failure, with its place. */
   at(where: string): StoreFailure {
-    const { code, message, executed, storeNowMs } = this;
-    return new StoreFailure(code, `${message} (${where})`, executed, storeNowMs);
+    const { code, message, executed, storeNowMs, later } = this;
+    return new StoreFailure(code, `${message} (${where})`, executed, storeNowMs, later);
   }
+}
+
+/** The same error, with what `read` makes of the reply that may still come. */
+export function readingLater(error: unknown, read: (reply: unknown) => unknown): unknown {
+  if (!(error instanceof StoreFailure) || error.later === undefined) return error;
+  const { code, message, executed } = error;
+  return new StoreFailure(code, message, executed, undefined, error.later.then(read));
 }
 
 export function lateFailure(ms: number): StoreFailure {
@@ -193,6 +211,11 @@ export function redirection(error: unknown): { kind: "MOVED" | "ASK"; at: string
 
 export function lostFailure(): StoreFailure {
   return unreachableFailure(LOST);
+}
+
+/** The failure of a command whose connection is silent. `later`: its reply, if it may still come. */
+export function silentFailure(later?: Promise<unknown>): StoreFailure {
+  return new StoreFailure("unreachable", lostFailure().message, "unknown", undefined, later);
 }
 
 const UNREACHABLE = "Redis cannot be reached: ";

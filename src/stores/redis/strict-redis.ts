@@ -1,6 +1,8 @@
+import type { Socket } from "node:net";
 import { type Command, Redis } from "ioredis";
 import { DirectConnector } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
+import { mayHaveCharged, RetiredConnection } from "./retired-connection.ts";
 import { SilenceWatch } from "./silence-watch.ts";
 import { StoreFailure, toReplyFailure, toStoreFailure } from "./store-failure.ts";
 import { guardReplies, guardSockets } from "./unasked-replies.ts";
@@ -16,6 +18,8 @@ const GREETING_MS_MAX = 2_000;
 const UNREFUSED_MAX = 5;
 /** Longer than any command may take: the longest reads all keys, in ten seconds at most. */
 const REPLY_MS_MAX = 12_000;
+/** How many silent connections to a server are still read, at most. */
+const RETIRED_MAX = 2;
 
 /**
  * A client that does not use a connection if a step of its greeting failed. ioredis by default goes
@@ -26,13 +30,16 @@ export class StrictRedis extends Redis {
   /** Connections in a row that ended without a refusal. */
   #unrefused = 0;
   readonly #silence: SilenceWatch | undefined;
+  /** The oldest first. */
+  #retired: RetiredConnection[] = [];
 
   constructor({ socketTimeout, ...options }: LinkOptions) {
     const isDirect = options.tls === undefined && options.Connector === undefined;
     super(isDirect ? { ...options, Connector: DirectConnector } : options);
     if (socketTimeout !== undefined) {
       const bounds = { silenceMs: socketTimeout, replyMs: REPLY_MS_MAX };
-      this.#silence = new SilenceWatch(bounds, () => this.commandQueue.peekFront());
+      const first = () => this.commandQueue.peekFront();
+      this.#silence = new SilenceWatch(bounds, first, (socket, why) => this.#retire(socket, why));
     }
     this.on("error", (error: NodeJS.ErrnoException) => {
       // The server can no longer even be reached.
@@ -41,6 +48,10 @@ export class StrictRedis extends Redis {
     });
     this.on("ready", () => {
       this.#refused = undefined;
+    });
+    this.on("connect", () => {
+      // The units that another server has charged are not those of this one.
+      for (const each of this.#retired) if (each.isElsewhere(this.stream as Socket)) each.end();
     });
     this.on("close", () => {
       this.#unrefused += 1;
@@ -68,6 +79,22 @@ export class StrictRedis extends Redis {
     const reply = super.sendCommand(command, stream);
     if (this.commandQueue.length > 0) this.#silence?.begin(this.stream);
     return reply;
+  }
+
+  /** Ends the replies of earlier connections too. */
+  override disconnect(reconnect = false): void {
+    for (const each of this.#retired) each.end();
+    super.disconnect(reconnect);
+  }
+
+  #retire(socket: Socket, why: Error): void {
+    if (this.status !== "ready" || !mayHaveCharged(this)) {
+      socket.destroy(why);
+      return;
+    }
+    this.#retired = this.#retired.filter(({ isOver }) => !isOver);
+    if (this.#retired.length >= RETIRED_MAX) this.#retired.shift()?.end();
+    this.#retired.push(new RetiredConnection(this, why, REPLY_MS_MAX));
   }
 
   #boundGreeting(): void {

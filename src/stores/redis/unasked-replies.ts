@@ -1,18 +1,26 @@
 import type { Socket } from "node:net";
 import { TLSSocket } from "node:tls";
-import type { Redis } from "ioredis";
+import type { Command, Redis } from "ioredis";
 import handler from "ioredis/built/DataHandler.js";
 import { ENDED_UNANSWERED, NO_TLS } from "./store-failure.ts";
 
 /** The part of the client library that gives each reply to the command that waits longest. */
 type ReplyReader = {
-  readonly redis: Redis;
+  redis: Redis;
   dispatch(give: () => void): void;
   shiftCommand(reply: unknown): unknown;
 };
 
+/** A receiver of the replies of one connection: a client, or the queue of a retired connection. */
+export type ReplyTarget = Pick<Redis, "stream" | "commandQueue" | "condition" | "status"> & {
+  handleReconnection(error: Error, waiting: { readonly command: Command }): void;
+  recoverFromFatalError(error: Error): void;
+};
+
 /** The clients whose connection ends with a reply that no command waits for. */
 const guarded = new WeakSet<Redis>();
+/** The reader of the present connection of each client. */
+const readers = new WeakMap<Redis, ReplyReader>();
 const reader = handler.default.prototype as unknown as ReplyReader;
 const { dispatch, shiftCommand } = reader;
 
@@ -23,6 +31,14 @@ const { dispatch, shiftCommand } = reader;
  */
 export function guardReplies(redis: Redis): void {
   guarded.add(redis);
+}
+
+/** Gives the replies of the client's present connection to `target` from now on. */
+export function readFor(redis: Redis, target: ReplyTarget): void {
+  const reader = readers.get(redis);
+  if (reader === undefined) return;
+  reader.redis = target as unknown as Redis;
+  guarded.add(reader.redis);
 }
 
 type Connector = { connect(tell: unknown): Promise<Socket> };
@@ -59,10 +75,12 @@ export function guardSockets(redis: Redis): void {
 
 reader.dispatch = function guardedDispatch(this: ReplyReader, give) {
   if (!guarded.has(this.redis)) return dispatch.call(this, give);
+  // A connection is ready only after the replies to its greeting.
+  if (this.redis.status === "connect") readers.set(this.redis, this);
   try {
     give();
   } catch {
-    endConnection(this.redis);
+    endConnection(this.redis.stream);
   }
 };
 
@@ -71,14 +89,14 @@ reader.shiftCommand = function guardedShift(this: ReplyReader, reply) {
     return shiftCommand.call(this, reply);
   }
   // A server that takes no more clients says so unasked.
-  endConnection(this.redis, reply instanceof Error ? reply : undefined);
+  endConnection(this.redis.stream, reply instanceof Error ? reply : undefined);
   return null;
 };
 
 /** Ends a connection on which replies do not belong to the commands. The next one begins in step. */
 export function endConnection(
-  redis: Redis,
+  stream: Redis["stream"],
   why = new Error("its replies do not belong to the commands"),
 ): void {
-  redis.stream.destroy(why);
+  stream.destroy(why);
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
+import type { Redis } from "ioredis";
 import { describe, it, type TestContext } from "vitest";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
+import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 
@@ -49,6 +51,45 @@ describe("a connection to Redis on which nothing is read", () => {
     await assert.rejects(blocked);
     const tookMs = performance.now() - sentMs;
     assert.ok(tookMs >= 500 && tookMs < 10_000, `it ended after ${tookMs} ms`);
+  });
+
+  it("fails its commands after a second, and is read for their replies until two later ones are silent too", async (t) => {
+    const { link, client, connections } = await linked(t);
+    const laters: Promise<unknown>[] = [];
+    for (let i = 0; i < 3; i++) {
+      await eventually(() => link.health().ok);
+      // Redis reads nothing more of a connection on which this waits.
+      link.send("list", "blpop", ["list", 0]).catch(() => undefined);
+      const script = link.send(
+        "k",
+        "eval",
+        ["return ARGV[1]", 0, String(i)],
+        (reply) => `read ${reply}`,
+      );
+      const failure = await script.catch((error: StoreFailure) => error);
+      assert.ok(failure instanceof StoreFailure && failure.later !== undefined);
+      assert.equal(failure.message, "Redis cannot be reached: the connection was lost");
+      laters.push(failure.later);
+    }
+    const [oldest, ...kept] = laters;
+    await assert.rejects(oldest as Promise<unknown>, { executed: "unknown" });
+    await client.rpush("list", "a", "b", "c");
+    assert.deepEqual(await Promise.all(kept), ["read 1", "read 2"]);
+    await eventually(async () => assert.equal(await connections(), 2, "this one and the client's"));
+  });
+
+  it("is not read for late replies once another server has taken its place", async (t) => {
+    const [{ link }, other] = await Promise.all([linked(t), linked(t)]);
+    link.send("list", "blpop", ["list", 0]).catch(() => undefined);
+    const failure = await link
+      .send("k", "eval", ["return 1", 0], (reply) => reply)
+      .catch((error: StoreFailure) => error);
+    assert.ok(failure instanceof StoreFailure && failure.later !== undefined);
+    const failedMs = performance.now();
+    (link.nodeOf(0) as Redis).options.port = other.redis.port;
+    await assert.rejects(failure.later, { executed: "unknown" });
+    await eventually(() => link.health().ok);
+    assert.ok(performance.now() - failedMs < 10_000, "only its time has ended it");
   });
 
   it("stays if no command waits, and if the process stood still while the reply came", async (t) => {

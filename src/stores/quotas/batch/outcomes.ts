@@ -7,14 +7,24 @@ import type { ChargeResult } from "../quota-store.ts";
 import type { MergedRequest } from "./call-queue.ts";
 
 /** A decision for each request, or why there is none. Requests of one call share the ban policy. */
-export type CallOutcome = QuotaDecision | { readonly failure: StoreFailure };
+export type CallOutcome =
+  | QuotaDecision
+  | {
+      readonly failure: StoreFailure;
+      /** The outcome, if a reply may still come. Never rejects. */
+      readonly later?: Promise<CallOutcome> | undefined;
+    };
 
 export function failureOf(outcome: CallOutcome | undefined): StoreFailure | undefined {
   return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
 }
 
+export function laterOf(outcome: CallOutcome | undefined): Promise<CallOutcome> | undefined {
+  return outcome !== undefined && "failure" in outcome ? outcome.later : undefined;
+}
+
 /**
- * The units of requests whose call may have run. They count as not run, and may be charged twice.
+ * The units of requests whose call may have run, unless a reply may still say so. They count as not run, and may be charged twice.
  */
 export function uncertainCharges(
   requests: readonly MergedRequest[],
@@ -22,7 +32,8 @@ export function uncertainCharges(
 ): UncertainCharge[] {
   return requests.flatMap(
     ({ accountRef, cached, quotaRequest: { cost = 1, limits }, waiting }, i) => {
-      const lost = failureOf(outcomes[i])?.executed === "unknown" && cached === undefined;
+      const isUnknown = failureOf(outcomes[i])?.executed === "unknown" && !laterOf(outcomes[i]);
+      const lost = isUnknown && cached === undefined;
       const meters = lost ? heldUnits(limits) : [];
       if (!lost || (cost === 0 && meters.length === 0)) return [];
       const times = (units: number) => waiting.length * units;

@@ -16,7 +16,7 @@ import {
 } from "./call-queue.ts";
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import { Lane } from "./lane.ts";
-import { type CallOutcome, failureOf, uncertainCharges } from "./outcomes.ts";
+import { type CallOutcome, failureOf, laterOf, uncertainCharges } from "./outcomes.ts";
 import { PrecedingWork } from "./preceding-work.ts";
 import { StrikePacer } from "./strike-pacer.ts";
 
@@ -210,7 +210,7 @@ export class Rounds {
           clearTimeout(timer);
           decisionCache.endCall(invalidated);
         }
-        if (call.isOver) this.#ranLate(call, outcomes);
+        if (call.isOver) this.#ranLate(call.requests, outcomes);
         else this.#answered(call, outcomes, { sentMs, invalidated });
       });
     });
@@ -261,7 +261,7 @@ export class Rounds {
         this.#decided.settle(merged, decision, trip, invalidated);
       }
     });
-    if (failed !== undefined) this.#tellUncertain(call, outcomes);
+    if (failed !== undefined) this.#tellUncertain(call.requests, outcomes);
     this.#schedule(call.queue);
   }
 
@@ -297,18 +297,22 @@ export class Rounds {
     this.#options.outage.onCallEnd(queue.number, failure);
   }
 
-  /** Called with the answer of a call whose requests were decided without it. */
-  #ranLate(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    call.requests.forEach((request, i) => {
+  /** Called with the answer of a call for requests that were decided without it. */
+  #ranLate(requests: readonly MergedRequest[], outcomes: readonly CallOutcome[]): void {
+    requests.forEach((request, i) => {
       const outcome = outcomes[i] as CallOutcome;
       if (failureOf(outcome) !== undefined) return;
       this.#options.outage.onLateDecision(request, outcome as QuotaDecision);
     });
-    this.#tellUncertain(call, outcomes);
+    this.#tellUncertain(requests, outcomes);
   }
 
-  #tellUncertain(call: StoreCall, outcomes: readonly CallOutcome[]): void {
-    const charges = uncertainCharges(call.requests, outcomes);
+  /** Reports what may be charged twice; of requests whose answer may still come, when it has not. */
+  #tellUncertain(requests: readonly MergedRequest[], outcomes: readonly CallOutcome[]): void {
+    const later = outcomes.flatMap((outcome) => laterOf(outcome) ?? []);
+    const open = requests.filter((_, i) => laterOf(outcomes[i]) !== undefined);
+    if (open.length > 0) void Promise.all(later).then((late) => this.#ranLate(open, late));
+    const charges = uncertainCharges(requests, outcomes);
     if (charges.length > 0) this.#options.onUncertain(charges);
   }
 }

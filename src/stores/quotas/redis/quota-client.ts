@@ -172,9 +172,12 @@ class RedisQuotaClient {
     const call = this.#observed(() => this.#callNode(shared, giveUpMs));
     return groups.map((requests) => {
       const i = shared.indexOf(requests);
-      return i < 0
-        ? this.decide(requests, giveUpMs)
-        : call.then((all) => all[i] ?? this.decide(requests, giveUpMs));
+      if (i < 0) return this.decide(requests, giveUpMs);
+      const from = shared.slice(0, i).flat().length;
+      return call.then(
+        (all) => all[i] ?? this.decide(requests, giveUpMs),
+        failed(requests.length, from),
+      );
     });
   }
 
@@ -346,13 +349,21 @@ function orInMotion(decision: QuotaDecision | undefined): CallOutcome {
   return decision ?? { failure: inMotionFailure() };
 }
 
-/** The same failure for each of `count` requests. */
-function failed(count: number): (error: unknown) => CallOutcome[] {
+/** The same failure for each of `count` requests, which are in the call from the index `from` on. */
+function failed(count: number, from = 0): (error: unknown) => CallOutcome[] {
   return (error) => {
     const failure =
       error instanceof StoreFailure
         ? error
         : new StoreFailure("unreadable", (error as Error).message, "unknown");
-    return Array.from({ length: count }, () => ({ failure }));
+    const verdicts = failure.later as Promise<(QuotaDecision | undefined)[]> | undefined;
+    return Array.from({ length: count }, (_, i) => {
+      if (verdicts === undefined) return { failure };
+      const later = verdicts.then(
+        (all) => orInMotion(all[from + i]),
+        (lost): CallOutcome => ({ failure: toStoreFailure(lost) }),
+      );
+      return { failure, later };
+    });
   };
 }

@@ -293,6 +293,8 @@ class RedisQuotaStore implements QuotaStore {
     this.#batch.close();
     await this.#outage.close();
     await this.#link.close();
+    // The calls that waited for replies until then are told as uncertain first.
+    await new Promise(setImmediate);
   }
 
   #corrections(): CountCorrections {

@@ -241,3 +241,60 @@ it("charges what it owes when it ends, though the store is known to be slow", as
   await house.store.close();
   assert.equal(house.store.charges().lostUnits, lost, "nothing is lost");
 });
+
+/**
+ * Charges 1, then asks for 50 at a time while no answer comes, until another connection is opened.
+ * Returns the units that were admitted.
+ */
+async function chargeUntilReplaced(house: FallbackHouse, proxy: TcpProxy, id: string) {
+  await house.store.charge(account(id), quotaRequest);
+  const before = proxy.accepted();
+  let admitted = 1;
+  proxy.behave({ answerLatencyMs: 2_500 });
+  await eventually(async () => {
+    const answer = await house.store.charge(account(id), { ...quotaRequest, cost: 50 });
+    if ("admitted" in answer && answer.admitted) admitted += 50;
+    assert.ok(proxy.accepted() > before, "the silent connection is still in use");
+  });
+  return admitted;
+}
+
+it.each([
+  ["deny", 50],
+  ["deny", 1_000],
+  ["local", 50],
+] as const)(
+  "counts what was admitted once the answers of a replaced silent connection have come: %s, %d ms",
+  async (onStoreFailure, storeTimeoutMs) => {
+    await redis.flushall();
+    await using proxy = await openTcpProxy(server);
+    await using house = await openFallback(proxy, { policy: { onStoreFailure, storeTimeoutMs } });
+    const admitted = await chargeUntilReplaced(house, proxy, "silent");
+    assert.equal(admitted > 1, onStoreFailure === "local");
+    proxy.behave({});
+    await eventually(() => house.gate.health().ok);
+    await eventually(async () => assert.equal((await counted(redis, "silent")).d, admitted));
+    assert.deepEqual(uncertainOf(house), []);
+  },
+);
+
+it.each([
+  ["it is cut", false, (_: FallbackHouse, proxy: TcpProxy) => proxy.reset()],
+  ["the gateway ends", true, ({ store }: FallbackHouse) => store.close()],
+] as const)(
+  "tells as uncertain what a silent connection charged, once, if %s before its answers come",
+  async (_, isToldAtOnce, end) => {
+    await redis.flushall();
+    await using proxy = await openTcpProxy(server);
+    await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+    await chargeUntilReplaced(house, proxy, "cut");
+    assert.deepEqual(uncertainOf(house), [], "an answer may still come");
+    proxy.behave({});
+    await end(house, proxy);
+    const toldUnits = house.store.charges().uncertainUnits;
+    const charged = ((await counted(redis, "cut")).d ?? 0) - 1;
+    assert.ok(charged > 0 && charged <= 5 * 50, `${charged} units`);
+    if (isToldAtOnce) assert.equal(toldUnits, charged);
+    await eventually(() => assert.equal(house.store.charges().uncertainUnits, charged));
+  },
+);
