@@ -109,8 +109,13 @@ function nominated(names: readonly string[], raw: readonly string[]): ReadonlySe
   return set ?? NONE;
 }
 
+/** Whether a field tells a backend about its consumer. `name` is in lower case. */
+export function isConsumerField(name: string): boolean {
+  return name.startsWith("x-consumer-");
+}
+
 function isOurs(name: string): boolean {
-  return name.startsWith("x-consumer-") || name.startsWith("x-ratelimit-");
+  return isConsumerField(name) || name.startsWith("x-ratelimit-");
 }
 
 /** The characters of a name other than letters, digits and "-". */

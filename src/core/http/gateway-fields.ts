@@ -1,12 +1,12 @@
 import type { OperationMeter } from "../quota/meters.ts";
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
-import { CORS_FIELDS, type CorsPolicy, corsFields } from "./cors.ts";
+import { CORS_FIELDS, corsFields } from "./cors.ts";
 import type { StandardRateLimit } from "./rate-limit-fields.ts";
 import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./route.ts";
-import { mergeVary } from "./vary.ts";
+import { mergeVary, type VaryFacts } from "./vary.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */
-export type ResponseFacts = {
+export type ResponseFacts = VaryFacts & {
   readonly id: string;
   readonly rateLimitInfo: RateLimitInfo | undefined;
   /** Units that the request costs. */
@@ -21,7 +21,6 @@ export type ResponseFacts = {
         readonly meters?: readonly OperationMeter[];
       }
     | undefined;
-  readonly cors: CorsPolicy | undefined;
   /** The origin of the page that sent the request, if a page did. */
   readonly origin: string | undefined;
 };

@@ -121,6 +121,11 @@ export class ExchangeRecord {
     return (this.environment ?? this.arrival.onlyEnvironment)?.cors;
   }
 
+  /** The fields that may carry a key. */
+  get keyHeaders(): readonly string[] {
+    return this.environment?.keyHeaders ?? [];
+  }
+
   /**
    * The account's standing by the decision; else the known one, or that of the address's allowance.
    */

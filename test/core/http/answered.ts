@@ -14,11 +14,13 @@ type Facts = Partial<Omit<ResponseFacts, "found">> & {
 
 function answered({ lifecycle, meters = [], ...facts }: Facts): ResponseFacts {
   const operation = lifecycle === undefined ? undefined : { lifecycle };
-  const plain = { rateLimitInfo: undefined, rateLimit: undefined, cors: undefined };
+  const plain = { rateLimitInfo: undefined, rateLimit: undefined };
+  const environment = { cors: undefined, keyHeaders: [] };
   const decided = { cost: 1, outcome: "admitted" } as const;
   return {
     id: "r",
     ...plain,
+    ...environment,
     ...decided,
     found: { operation, meters },
     origin: undefined,

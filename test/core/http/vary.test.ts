@@ -9,9 +9,13 @@ const PAGES: CorsPolicy = {
 };
 const ANY_PAGE: CorsPolicy = { ...PAGES, origins: ["*"] };
 
-function merged(fields: readonly string[], cors?: CorsPolicy): string[] {
+function merged(
+  fields: readonly string[],
+  cors?: CorsPolicy,
+  keyHeaders: readonly string[] = ["authorization", "x-api-key"],
+): string[] {
   const all = [...fields];
-  mergeVary(all, { cors });
+  mergeVary(all, { cors, keyHeaders });
   return all;
 }
 
@@ -24,7 +28,7 @@ describe("Vary", () => {
 
   it.each([
     [["Accept"], "Accept, Origin"],
-    [["Authorization", "Accept"], "Authorization, Accept, Origin"],
+    [["Cookie", "Accept"], "Cookie, Accept, Origin"],
     [["accept , ORIGIN", "Accept,x-a"], "accept, ORIGIN, x-a"],
     [[", Accept,,"], "Accept, Origin"],
     [[""], "Origin"],
@@ -40,8 +44,32 @@ describe("Vary", () => {
     for (const cors of [undefined, ANY_PAGE]) {
       const one = ["A", "b", "VARY", "Accept,accept", "C", "d", "Very", "e"];
       assert.deepEqual(merged(one, cors), one);
-      const two = ["Vary", "Authorization", "A", "b", "Vary", "Accept-Encoding"];
-      assert.deepEqual(merged(two, cors), ["Vary", "Authorization, Accept-Encoding", "A", "b"]);
+      const two = ["Vary", "Cookie", "A", "b", "Vary", "Accept-Encoding"];
+      assert.deepEqual(merged(two, cors), ["Vary", "Cookie, Accept-Encoding", "A", "b"]);
     }
+  });
+
+  it.each([
+    ["X-Consumer-Id", "X-Consumer-Id, authorization, x-api-key"],
+    ["Accept ,x-CONSUMER-meta-tenant", "Accept, x-CONSUMER-meta-tenant, authorization, x-api-key"],
+    ["Authorization", "Authorization, x-api-key"],
+    ["X-Api-Key, X-Consumer-Plan", "X-Api-Key, X-Consumer-Plan, authorization"],
+    ["X-Consumer-Id, *", "*"],
+    ["X-Consumer, My-X-Consumer-Id", "X-Consumer, My-X-Consumer-Id"],
+  ])(
+    "of a backend, %s, names every field of a key if it names the consumer or one of them: %s",
+    (value, wanted) => {
+      assert.deepEqual(merged(["Vary", value, "A", "b"]), ["Vary", wanted, "A", "b"]);
+      const isStar = wanted === "*";
+      const both = ["Vary", isStar ? "*" : `${wanted}, Origin`, "A", "b"];
+      assert.deepEqual(merged(["Vary", value, "A", "b"], PAGES), both);
+    },
+  );
+
+  it("of a backend that names the consumer names no field in which no key can come", () => {
+    const fields = merged(["Vary", "X-Consumer-Id, Accept"], undefined, ["x-api-key"]);
+    assert.deepEqual(fields, ["Vary", "X-Consumer-Id, Accept, x-api-key"]);
+    const other = ["Vary", "Authorization"];
+    assert.deepEqual(merged(other, undefined, ["x-api-key"]), other);
   });
 });
