@@ -203,6 +203,30 @@ describe("healthCheck and cors", () => {
       "chrome-extension://abcdef",
     ]);
   });
+
+  it("warn, at its place, of a * of cors that stands for nothing, and of no other", async () => {
+    const warned = async (edge: string) => {
+      const text = withEdge(`cors: { ${edge} }`);
+      const loaded = await loadFiles({ "tollgate.yaml": text });
+      assert.ok(loaded.ok, told(loaded).join("\n"));
+      return loaded.warnings.map(({ line, column, message }) => {
+        const rest = text.split("\n")[line - 1]?.slice(column - 1);
+        return `${rest?.split(/[\],]/)[0]} ${message}`;
+      });
+    };
+    const page = 'origins: ["https://app.test"]';
+    const origins = 'origins: ["https://app.test", "https://*.app.test"]';
+    assert.deepEqual(await warned(origins), [
+      '"https://*.app.test" The origin "https://*.app.test" matches no subdomain: origins are compared whole; name each one',
+    ]);
+    const stars = 'headers: [X-A, "*"], expose: ["*"]';
+    assert.deepEqual(await warned(`${page}, ${stars}, credentials: true`), [
+      '"*" Browsers take "*" in headers for a name if credentials are allowed; name each field',
+      '"*" Browsers take "*" in expose for a name if credentials are allowed; name each field',
+    ]);
+    assert.deepEqual(await warned(`${page}, ${stars}`), []);
+    assert.deepEqual(await warned(`origins: ["*"], ${stars}`), []);
+  });
 });
 
 it("a certificate that has ended is a warning at its line, and one that runs is none", async () => {

@@ -230,26 +230,51 @@ function checkBans({ bans }: Draft, findings: Findings): void {
 function checkEdges(name: string, environment: EnvironmentDraft, findings: Findings): void {
   const { cors, upstreams, upstreamTls } = environment;
   const start = ["environments", name];
-  if (cors?.origins.includes("*")) {
-    if (cors.credentials) {
-      findings.mistake(
-        [...start, "cors", "credentials"],
-        'Cannot use credentials with origins "*": any page could act as its visitor; name the origins',
-      );
-    }
-    if (cors.origins.length > 1) {
-      findings.mistake(
-        [...start, "cors", "origins"],
-        'Cannot use "*" beside other origins: it stands for all of them; keep one or the other',
-      );
-    }
-  }
+  if (cors !== undefined) checkCors([...start, "cors"], cors, findings);
   const isAsked =
     upstreamTls !== undefined && Object.values(upstreamTls).some((one) => one !== undefined);
   if (isAsked && upstreams?.every((origin) => origin.startsWith("http:"))) {
     findings.warning(
       [...start, "upstreamTls"],
       `Nothing uses environments.${name}.upstreamTls: none of its upstreams is https://`,
+    );
+  }
+}
+
+/** Values of CORS that contradict each other, and those that browsers read in another way. */
+function checkCors(
+  path: ConfigPath,
+  { origins, headers, expose, credentials }: NonNullable<EnvironmentDraft["cors"]>,
+  findings: Findings,
+): void {
+  if (origins.includes("*")) {
+    if (credentials) {
+      findings.mistake(
+        [...path, "credentials"],
+        'Cannot use credentials with origins "*": any page could act as its visitor; name the origins',
+      );
+    }
+    if (origins.length > 1) {
+      findings.mistake(
+        [...path, "origins"],
+        'Cannot use "*" beside other origins: it stands for all of them; keep one or the other',
+      );
+    }
+  }
+  origins.forEach((origin, i) => {
+    if (origin === "*" || !origin.includes("*")) return;
+    const at = [...path, "origins", i];
+    findings.warning(
+      at,
+      `The origin "${findings.shown(at, origin)}" matches no subdomain: origins are compared whole; name each one`,
+    );
+  });
+  for (const [key, names] of Object.entries(credentials ? { headers, expose } : {})) {
+    const i = names.indexOf("*");
+    if (i === -1) continue;
+    findings.warning(
+      [...path, key, i],
+      `Browsers take "*" in ${key} for a name if credentials are allowed; name each field`,
     );
   }
 }

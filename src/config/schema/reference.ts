@@ -68,7 +68,9 @@ These are mistakes too:
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
-\`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is an entry of
+\`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is a \`*\` inside
+an origin of \`cors\`, as origins are compared whole, and, with \`credentials: true\`, a \`"*"\` in \`headers\` or \`expose\`, as
+browsers take it for a name then. So is an entry of
 \`costs\` or \`publicRoutes\` whose path belongs to a service with a description, as nothing uses it, and so are
 environments that share a listener and differ in \`connections\`, \`connectionsPerAddress\` or \`headersTimeout\`
 ([environments](reference/http.md#environments)).
