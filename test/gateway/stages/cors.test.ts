@@ -11,7 +11,10 @@ const PAGE = "https://app.test";
 const ORIGIN = "Access-Control-Allow-Origin";
 
 /** A backend with CORS fields of its own, on every answer. */
-async function openCorsHouse(cors?: Record<string, unknown>): Promise<TestGateway> {
+async function openCorsHouse(
+  cors?: Record<string, unknown>,
+  more: Record<string, unknown> = {},
+): Promise<TestGateway> {
   const backend = await startTestUpstream((_seen, response) => {
     response.writeHead(200, {
       [ORIGIN]: "https://backend.test",
@@ -23,7 +26,7 @@ async function openCorsHouse(cors?: Record<string, unknown>): Promise<TestGatewa
   });
   return startTestGateway({
     backend,
-    environment: cors === undefined ? {} : { cors },
+    environment: { ...more, ...(cors === undefined ? {} : { cors }) },
     keys: { [KEY]: { limits: [{ window: "minute", limit: 3 }] } },
   });
 }
@@ -94,6 +97,21 @@ describe("where cors is configured", () => {
       assert.deepEqual(hidden, []);
     }
     await house.law();
+  });
+
+  it("a preflight that its target or address refuses is not 204; a page reads that refusal only without one", async () => {
+    await using house = await openCorsHouse({ origins: [PAGE] });
+    await using closed = await openCorsHouse({ origins: [PAGE] }, { deny: ["127.0.0.0/8"] });
+    for (const [status, path, { port }] of [
+      [400, "/v1/a%2fb", house],
+      [414, `/v1/pets?q=${"x".repeat(9_000)}`, house],
+      [403, "/v1/pets", closed],
+    ] as const) {
+      assert.equal((await sendRequest(port, preflight(PAGE, path))).status, status);
+      const plain = await sendRequest(port, { path, fields: from(PAGE) });
+      assert.equal(plain.status, status);
+      readable(plain);
+    }
   });
 
   it("the backend's own CORS fields are replaced, and its Vary and ours are one line", async () => {
