@@ -18,13 +18,16 @@ export async function withAccounts<T>(
     readonly ask: (accounts: AccountOperations) => Promise<OperationResult<T>>;
     /** Whether it changes something: then a signal waits until the result is printed. */
     readonly changes?: true;
+    /** Whether it reads the past, so that --env may name an environment that has left the file. */
+    readonly hasEarlierNames?: true;
     /** `missing` is how many parts of the store could not be asked: what they hold is not in `value`. */
     readonly say: (value: T, missing: number) => number;
   },
 ): Promise<number> {
   const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
-  const strange = unknownEnvironmentError(invocation.text("env"), reached.config);
+  const environment = work.hasEarlierNames ? undefined : invocation.text("env");
+  const strange = unknownEnvironmentError(environment, reached.config);
   if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
   const answer = await askAccounts(reached, terminal, (accounts) => {
     if (work.changes) terminal.process.holdEnd();

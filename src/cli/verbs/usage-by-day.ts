@@ -26,6 +26,12 @@ export function isByDay(invocation: Invocation): boolean {
   return PERIODS.some(({ name }) => invocation.text(name) !== undefined);
 }
 
+type ByDayTerms = {
+  readonly meters: readonly string[];
+  /** The error for a plan or environment that has left the file, if it has no rows either. */
+  readonly unknown: string | undefined;
+};
+
 /**
  * `usage --days` and `usage --month`: one row for each account and day, with a column for each of the
  * meters. But for JSON, rows are printed as they are read, so any number of accounts takes the same
@@ -34,7 +40,7 @@ export function isByDay(invocation: Invocation): boolean {
 export async function usageByDay(
   invocation: Invocation,
   terminal: Terminal,
-  meters: readonly string[],
+  { meters, unknown }: ByDayTerms,
 ): Promise<number> {
   const period = parsePeriod(
     { days: invocation.text("days"), month: invocation.text("month") },
@@ -54,13 +60,24 @@ export async function usageByDay(
   const asked = { id, environment: invocation.text("env"), plan: invocation.text("plan"), period };
   const json = invocation.flag("json");
   const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);
+  let isFound = false;
+  const onRows = (rows: readonly DayReport[]) => {
+    if (rows.length > 0) isFound = true;
+    printer.rows(rows);
+  };
   return withAccounts(invocation, terminal, {
-    ask: (accounts) => {
-      const read = accounts.history(asked, printer.rows);
+    hasEarlierNames: true,
+    ask: async (accounts) => {
+      const read = accounts.history(asked, onRows);
       // Rows that are printed as they are read show the progress themselves.
-      return json ? showWait(terminal, READING_COUNTS, read) : read;
+      const told = await (json ? showWait(terminal, READING_COUNTS, read) : read);
+      const isWrongUsage = !told.ok && id !== undefined && unknown !== undefined;
+      return isWrongUsage ? { ...told, usage: true } : told;
     },
     say: (_, missing) => {
+      if (unknown !== undefined && !isFound && missing === 0) {
+        return fail(terminal, EXIT_USAGE, `${unknown}, or one with usage on these days`);
+      }
       printer.end(missing);
       return EXIT_OK;
     },

@@ -3,7 +3,7 @@ import { meterNames } from "../../config/queries/meter-names.ts";
 import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
-import { unknownEnvironmentError } from "../access/limit-options.ts";
+import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
@@ -45,9 +45,12 @@ export const usage: Verb = {
     const [id] = invocation.args;
     const reached = await reachGateway(invocation, terminal);
     if (typeof reached === "number") return reached;
-    const filter = readFilter(invocation, reached.config);
+    const unknown = unknownNameError(invocation, reached.config);
+    if (isByDay(invocation)) {
+      return usageByDay(invocation, terminal, { meters: metersOf(reached), unknown });
+    }
+    const filter = unknown ?? readFilter(invocation);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
-    if (isByDay(invocation)) return usageByDay(invocation, terminal, metersOf(reached));
     if (id !== undefined) return usageOfOne(id, invocation, terminal);
     return withAccounts(invocation, terminal, {
       ask: (accounts) => showWait(terminal, READING_COUNTS, accounts.usageOfAll(filter)),
@@ -85,14 +88,16 @@ type Names = {
   readonly plans: ReadonlyMap<string, unknown>;
 };
 
-/** The filter, or the mistake in the options. */
-function readFilter(invocation: Invocation, { environments, plans }: Names): UsageFilter | string {
+/** The error for an environment or a plan that is not configured; rows of history may have it. */
+function unknownNameError(invocation: Invocation, names: Names): string | undefined {
   const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
-  const strange = unknownEnvironmentError(environment, { environments });
-  if (strange !== undefined) return strange;
-  if (plan !== undefined && !plans.has(plan)) {
-    return `Unknown plan ${quoteValue(plan)}: expected ${[...plans.keys()].join(", ")}`;
-  }
+  const noAccounts = { accounts: [] };
+  return unknownEnvironmentError(environment, names) ?? unknownPlanError(plan, names, noAccounts);
+}
+
+/** The filter, or the mistake in the options. */
+function readFilter(invocation: Invocation): UsageFilter | string {
+  const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
   const over = invocation.text("over");
   if (over !== undefined && !/^\d{1,3}(?:\.\d{1,3})?%?$/.test(over)) {
     return `Cannot read --over as a percentage such as 80%: the value is ${quoteValue(over)}`;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { appendFile } from "node:fs/promises";
+import { appendFile, readFile, writeFile } from "node:fs/promises";
 import { describe, it } from "vitest";
 import type { KeyReport } from "../../../src/core/keys/record-reports.ts";
 import type { DayReport } from "../../../src/stores/queries/read-history.ts";
@@ -28,8 +28,41 @@ async function used(store: string): Promise<void> {
   // Asking the admin listener has made the gateway tell its store. A store that all share needs none.
   if (store !== "memory") await place.gateway.stop();
   // Over midnight there are two days, and nothing else to see here.
-  if (before === TODAY()) await tellsDays(named, before);
+  if (before !== TODAY()) return;
+  await tellsDays(named, before);
+  if (store !== "memory") await tellsEarlierNames(place, before);
 }
+
+/** The file no longer has the plan and the environment of the rows. */
+async function tellsEarlierNames({ file, named }: Place, day: string): Promise<void> {
+  const text = await readFile(file, "utf8");
+  const renamed = text.replace(/\bproduction:/, "renamed:").replace(/^ +free:.*\n/m, "");
+  assert.doesNotMatch(renamed, /production:|free:/);
+  await writeFile(file, renamed);
+  const usage = (...args: string[]) => named("usage", "--month", day.slice(0, 7), ...args);
+  for (const names of [
+    ["--plan", "free"],
+    ["--plan", "free", "--env", "production"],
+    ["often", "--env", "production"],
+  ]) {
+    const said = await usage(...names, "--json");
+    assert.equal(said.status, 0, said.err);
+    const rows = jsonOf<DayReport[]>(said).map(({ account, plan }) => [account, plan]);
+    assert.deepEqual(rows, [["often", "free"]], names.join(" "));
+  }
+  for (const names of [
+    ["--plan", "nosuch"],
+    ["--env", "nosuch"],
+    ["often", "--env", "nosuch"],
+  ]) {
+    const said = await usage(...names, "--csv");
+    assert.deepEqual([said.status, said.out], [64, ""], names.join(" "));
+  }
+  assert.match((await usage("--plan", "nosuch")).err, /^Unknown plan "nosuch": expected pro/);
+  assert.equal((await named("usage", "--plan", "free")).status, 64, "of the counts that run");
+}
+
+type Place = Awaited<ReturnType<typeof openPlace>>;
 
 type Named = (...args: string[]) => ReturnType<typeof runVerb>;
 
@@ -60,7 +93,7 @@ async function openPlace(store: string) {
       }
     }
   };
-  return { named, admin, gateway, ask, [Symbol.asyncDispose]: () => things.disposeAsync() };
+  return { file, named, admin, gateway, ask, [Symbol.asyncDispose]: () => things.disposeAsync() };
 }
 
 async function tellsLastUse(named: Named, day: string): Promise<void> {
