@@ -113,7 +113,11 @@ export type GatewayContext = {
   /** Called when a new client connection was ended at once. */
   readonly onTurnedAway?: (why: TurnedAwayReason) => void;
   /** Called when a known account has called a deprecated operation, whatever the response was. */
-  readonly onDeprecated?: (operation: DeprecatedOperation, account: string) => void;
+  readonly onDeprecated?: (
+    operation: DeprecatedOperation,
+    account: string,
+    decidedAtMs: number | undefined,
+  ) => void;
   /** The deprecated operations that an account calls, as far as this process knows. */
   readonly deprecatedCalls?: (accountRef: AccountRef) => readonly DeprecatedCall[];
   /**

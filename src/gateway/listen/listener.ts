@@ -268,6 +268,7 @@ export class Listener implements ServerHandler {
       this.#gateway.onDeprecated?.(
         { environment: environment.name, method, route },
         caller.account,
+        entry.decidedAt,
       );
     }
   }

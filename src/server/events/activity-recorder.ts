@@ -67,10 +67,14 @@ export class ActivityRecorder {
     if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
   }
 
-  addDeprecatedCall(operation: DeprecatedOperation, account: string): void {
-    const nowMs = this.#options.now();
-    this.#calls.note(operation, account, nowMs);
-    this.#known.note(operation, account, nowMs);
+  /** The clock of the gateway serves only for a call that no store has decided. */
+  addDeprecatedCall(
+    operation: DeprecatedOperation,
+    account: string,
+    decidedAtMs = this.#options.now(),
+  ): void {
+    this.#calls.note(operation, account, decidedAtMs);
+    this.#known.note(operation, account, decidedAtMs);
   }
 
   /**

@@ -243,7 +243,7 @@ function gatewayOf(
       activityRecorder.request(entry);
       log.request(entry);
     },
-    onDeprecated: (operation, account) => activityRecorder.addDeprecatedCall(operation, account),
+    onDeprecated: (...call) => activityRecorder.addDeprecatedCall(...call),
     deprecatedCalls: ({ environment, account }) => activityRecorder.callsOf(environment, account),
     onTurnedAway: (why) => metrics.turnedAway(why),
     onWithoutStore: (answer) => {

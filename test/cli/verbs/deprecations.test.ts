@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished } from "vitest";
 import { DeprecatedCalls } from "../../../src/telemetry/history/deprecated-calls.ts";
 import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
@@ -15,9 +15,10 @@ type Told = {
 }[];
 
 /** A gateway with one key, the same as every other's, on a Redis that they share. */
-async function openSharing(store: string) {
+async function openSharing(store: string, now?: () => number) {
   const [admin = 0] = await freePorts(1);
   return startTestGateway({
+    ...(now && { now }),
     config: { store, admin: { listen: `127.0.0.1:${admin}` } },
     environment: { api: "./api.yaml", standing: "/v1/_limits" },
     files: { "api.yaml": API },
@@ -100,6 +101,25 @@ describe("deprecations", () => {
     assert.equal(away.status, 1);
     assert.match(away.out, /GET \/v1\/old, \d+ days left, .*\n {2}Who calls it is unknown\n/);
     assert.match(away.err, /^Cannot tell who calls them: Cannot ask the store redis:.*\n$/);
+  });
+
+  it("have the last call by the clock of the store, as its line has, whatever that of the gateway is", async () => {
+    const redis = await startRedis();
+    onTestFinished(() => redis.close());
+    for (const awayMs of [-7_200_000, 7_200_000]) {
+      await using house = await openSharing(redis.url, () => Date.now() + awayMs);
+      await (await house.ask(KEY, "/v1/old")).text();
+      await eventually(() => assert.equal(house.lines.length, 1));
+      const [line] = house.lines;
+      assert.ok(Math.abs((line?.decidedAt ?? 0) - Date.now()) < 60_000, "decided by the store");
+      const said = jsonOf<Told>(await runVerb(["deprecations", "--json", "--config", house.file]));
+      const old = said.find(({ route }) => route === "/v1/old");
+      const last = Math.floor((line?.decidedAt ?? 0) / 1_000);
+      assert.deepEqual(
+        old?.accounts.map((one) => one.last),
+        [last],
+      );
+    }
   });
 
   it("are remembered of 10,000 accounts an operation: the one that called longest ago leaves", () => {
