@@ -158,9 +158,21 @@ export function fewerByChanges(
   return found;
 }
 
+type ConfigSpan = Pick<ConfigSum, "firstMs" | "lastMs">;
+
+/** Whether some configuration came after another one, rather than all running side by side. */
+export function hasConfigChanged(
+  configs: ReadonlyMap<string, ConfigSpan>,
+  hasReplaced: HasReplaced,
+): boolean {
+  const ordered = [...configs].toSorted(([, a], [, b]) => a.lastMs - b.lastMs);
+  const pairs = (ordered.length * (ordered.length - 1)) / 2;
+  return pairsSideBySide(ordered, hasReplaced).length < pairs;
+}
+
 /** The configurations whose lines overlap, although neither replaced the other. */
 function pairsSideBySide(
-  ordered: readonly (readonly [name: string, ConfigSum])[],
+  ordered: readonly (readonly [name: string, ConfigSpan])[],
   hasReplaced: HasReplaced,
 ): (readonly [string, string])[] {
   return ordered.flatMap(([earlier, { lastMs, firstMs }], i) => {

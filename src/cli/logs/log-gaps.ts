@@ -3,6 +3,8 @@ import type { Calendar } from "../../core/quota/calendar.ts";
 import { type WindowName, windowStart } from "../../core/quota/windows.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { formatInstant } from "../framework/table.ts";
+import { hasConfigChanged } from "./balance.ts";
+import { Incidents } from "./incidents.ts";
 
 /** Events after which the same requests would be decided differently, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {
@@ -14,6 +16,8 @@ const CHANGES: Readonly<Record<string, string>> = {
   counter_regression: "the store lost charges",
 };
 
+const ALWAYS = { fromMs: Number.NEGATIVE_INFINITY, toMs: Number.POSITIVE_INFINITY };
+
 /** Says in words how many lines of a log could not be read; empty where all could be. */
 export function damagedLines(damaged: number, firstDamage: string | undefined): string[] {
   if (damaged === 0) return [];
@@ -23,7 +27,9 @@ export function damagedLines(damaged: number, firstDamage: string | undefined): 
 /** Collects everything that a log lacks, and every change that happened while it was written. */
 export class LogGaps {
   readonly #changes = new Map<string, number>();
-  readonly #configs = new Set<string>();
+  /** By configuration: the first and the last line of a request. */
+  readonly #configs = new Map<string, { firstMs: number; lastMs: number }>();
+  readonly incidents = new Incidents();
   #firstMs = Number.POSITIVE_INFINITY;
   #lastMs = Number.NEGATIVE_INFINITY;
 
@@ -31,10 +37,15 @@ export class LogGaps {
     const atMs = decidedAt ?? time;
     if (atMs < this.#firstMs) this.#firstMs = atMs;
     if (atMs > this.#lastMs) this.#lastMs = atMs;
-    if (config !== undefined) this.#configs.add(config);
+    this.incidents.line(time, config);
+    if (config === undefined) return;
+    const { firstMs, lastMs } = this.#configs.get(config) ?? { firstMs: time, lastMs: time };
+    const span = { firstMs: Math.min(firstMs, time), lastMs: Math.max(lastMs, time) };
+    this.#configs.set(config, span);
   }
 
   event(line: LoggedEvent): void {
+    this.incidents.event(line);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     if (Object.hasOwn(CHANGES, name)) {
       this.#changes.set(name, (this.#changes.get(name) ?? 0) + 1);
@@ -54,8 +65,8 @@ export class LogGaps {
    */
   describe(longest: WindowName | undefined, calendars: readonly Calendar[] = []): string[] {
     const told = [...this.#changes].map(([name, count]) => `${CHANGES[name]} (${name}: ${count})`);
-    if (this.#configs.size > 1) {
-      const names = [...this.#configs].join(", ");
+    if (hasConfigChanged(this.#configs, this.incidents.replacementsIn(ALWAYS))) {
+      const names = [...this.#configs.keys()].join(", ");
       told.push(`the configuration changed: ${this.#configs.size} are in the log, ${names}`);
     }
     const span = this.span;

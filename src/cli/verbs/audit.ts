@@ -30,7 +30,6 @@ import {
   windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
-import { Incidents } from "../logs/incidents.ts";
 import { Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
@@ -157,19 +156,17 @@ async function readRound(
   const before = await askOpen(config, origins);
   await sleep(waitMs);
   const ledger = new Ledger(counts, config.environments);
-  const [incidents, span, gaps] = [new Incidents(), new LogSpan(), new LogGaps()];
+  const [span, gaps] = [new LogSpan(), new LogGaps()];
   const damage = await readLogsShown(files, terminal, {
     request: (line) => {
       const atMs = line.decidedAt ?? line.time;
       span.line(atMs);
-      incidents.line(line.time, line.config);
       gaps.request(line);
       ledger.request(line);
     },
     event: (line) => {
       // Without a time this is NaN, which moves neither end of the span.
       span.line(Number(line.time));
-      incidents.event(line);
       gaps.event(line);
       ledger.event(line);
     },
@@ -177,7 +174,7 @@ async function readRound(
   const after = await askOpen(config, origins);
   const beaten = await accounts.gatewayCount();
   return {
-    ...{ ledger, incidents, span, openBefore: before.open, openAfter: after.open },
+    ...{ ledger, incidents: gaps.incidents, span, openBefore: before.open, openAfter: after.open },
     alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
     unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
     openUnknown: before.silent[0],

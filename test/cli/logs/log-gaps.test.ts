@@ -48,6 +48,26 @@ describe("what a log tells of its requests", () => {
     assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)", changed]);
   });
 
+  it("is no change where gateways with two configurations run side by side, until one is reloaded", () => {
+    const gaps = new LogGaps();
+    const event = (msg: string, ms: number, more: object) => {
+      gaps.event({ msg, time: DAY_START + ms, ...more });
+    };
+    event("serving", 0, { config: "one" });
+    event("serving", 1, { config: "two" });
+    for (const ms of [10, 20, 30, 40]) {
+      gaps.request(requestAt(ms, "one"));
+      gaps.request(requestAt(ms + 5, "two"));
+    }
+    assert.deepEqual(gaps.describe("day"), []);
+    event("config_reloaded", 50, { hash: "three" });
+    gaps.request(requestAt(51, "three"));
+    // A request that began before the reload ends after it.
+    for (const config of ["one", "two"]) gaps.request(requestAt(60, config));
+    const changed = "the configuration changed: 3 are in the log, one, two, three";
+    assert.deepEqual(gaps.describe("day"), [changed]);
+  });
+
   it("is their first and their last instant, in whatever order they come", () => {
     const gaps = new LogGaps();
     assert.equal(gaps.span, undefined);
