@@ -2,10 +2,12 @@ import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { BanInForce, BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { BanHistory } from "../../telemetry/history/ban-history.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
 import type { OperationResult } from "../access/account-operations.ts";
-import { fetchAdmin } from "../access/admin-client.ts";
+import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
+import { nameOfGateway } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
 import { unexpectedArgument } from "../framework/parse.ts";
@@ -96,12 +98,29 @@ async function whyBanned(
     if (asked.ok) bans.push(...asked.value.bans);
     else missing.push(`earlier bans are not known of every gateway: ${asked.message}`);
   }
+  if (logs === undefined) missing.push(...(await describeUnasked(config, admins)));
   if (!present.ok) {
     missing.push(`whether it is banned now and its strikes are not known: ${present.message}`);
   }
   const { strikes = null, ban = null } = present.ok ? present.value : {};
   const value = { account, environment, strikes, ban, bans: withoutRepeats(bans), missing };
   return { ok: true, value };
+}
+
+/** Names the other gateways on the store, because each remembers only the bans that it told. */
+async function describeUnasked(config: Config, admins: readonly string[]): Promise<string[]> {
+  const listed = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+  if (!listed.ok) return [];
+  const asked = new Set<string | undefined>();
+  for (const origin of admins) asked.add(await nameOfGateway(config, { origin }));
+  const others = listed.value.filter(({ name, self, state }) => {
+    return !self && state !== "silent" && !asked.has(name);
+  });
+  if (others.length === 0) return [];
+  const names = others.map(({ name }) => name).join(", ");
+  return [
+    `bans that other gateways told are not known: ${names}; name them with --admin URL, or their logs with --log FILE`,
+  ];
 }
 
 function fetchBans(config: Config, id: string, origin: string | undefined) {

@@ -325,6 +325,7 @@ describe("bans why", () => {
     const origin = other.adminUrl;
     const both = ["bans", "why", ACCOUNT, "--json", "--admin", origin, "--config", one.file];
     assert.equal(jsonOf<Why>(await runVerb(both)).bans.length, 1);
+    await namesTheUnasked(one.file, origin);
     const repeated = await runVerb([...both, "--admin", "http://127.0.0.1:1"]);
     assert.match(jsonOf<Why>(repeated).missing.join(), /127\.0\.0\.1:1/);
     // A ban whose cause was lost is told as a ban, and no more.
@@ -341,3 +342,18 @@ describe("bans why", () => {
     await redis.close();
   });
 });
+
+/** One of two gateways is asked alone: a ban that only the other one told is not in its answer. */
+async function namesTheUnasked(file: string, origin: string): Promise<void> {
+  const missing = async (...more: string[]) => {
+    const said = await runVerb(["bans", "why", ACCOUNT, "--json", "--config", file, ...more]);
+    return jsonOf<Why>(said).missing;
+  };
+  await eventually(async () => {
+    const words = /^bans that other gateways told are not known: \S+; name them with --admin URL/;
+    const told = await missing();
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? "", words);
+  });
+  assert.deepEqual(await missing("--admin", origin), []);
+}
