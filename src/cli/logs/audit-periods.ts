@@ -142,7 +142,8 @@ function windowBalance(
       ...{ counted: used, sum, gap: span.gapIn(period, created, true) ?? inputs.openUnknown },
       ...openIn(inputs, accountRef, period, { meter, isCounted }),
       ...commonEvidence(inputs, accountRef, period, meter),
-      unsettled: lost && unsettledIn(lost, sum, period),
+      settlementLost: lost && unitsLostIn(lost, period),
+      unsettled: unsettledAtResets(sum, incidents),
       fewer: [
         ...fewerByChanges(terms, ofPlan, incidents.replacementsIn(period)),
         ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
@@ -187,23 +188,21 @@ function meterIn(
   return isKnown ? meter : undefined;
 }
 
-/**
- * Units by which the window of a meter may differ from the lines: a window that was reset takes no
- * settlement of what was held before, and a lost settlement is in no window.
- */
-function unsettledIn(
-  lost: ReadonlyMap<number, number>,
-  { reset, settled }: PeriodSum,
-  { fromMs, toMs }: Period,
-) {
-  const units = [...lost]
+/** The units of a meter that lines tell as lost settlements, which no window has. */
+function unitsLostIn(lost: ReadonlyMap<number, number>, { fromMs, toMs }: Period): number {
+  return [...lost]
     .filter(([day]) => day >= dayOf(fromMs) && day <= dayOf(toMs))
     .reduce((sum, [, each]) => sum + Math.abs(each), 0);
-  if (units > 0)
-    return { units: units + (reset > 0 ? settled : 0), why: "told as settlement_lost" };
-  return reset > 0
-    ? { units: settled, why: "the window was reset while answers were under way" }
-    : undefined;
+}
+
+/**
+ * Units by which the window of a meter may differ from the lines because a window that was reset
+ * takes no settlement of what was held before. A gateway settles nothing during an outage.
+ */
+function unsettledAtResets({ resetsMs, settling }: PeriodSum, incidents: Incidents): number {
+  return resetsMs.reduce((sum, atMs) => {
+    return sum + settling.unsettledIn(incidents.awaySince(atMs), atMs);
+  }, 0);
 }
 
 /** A window of an operation is not part of a plan and always exists. */

@@ -40,8 +40,10 @@ export type Evidence = {
   readonly lost: number;
   /** Why the store may have more units, from a killed gateway; undefined if none was killed. */
   readonly killed: string | undefined;
-  /** Units of a meter that may differ either way, and why; undefined if none may. */
-  readonly unsettled?: { readonly units: number; readonly why: string } | undefined;
+  /** Units of a meter that may differ either way: those that lines tell as lost settlements. */
+  readonly settlementLost?: number | undefined;
+  /** The same for answers that were not settled when the window was reset, which no line names. */
+  readonly unsettled?: number | undefined;
   /** Why the store may have units that neither the logs nor `openMost` tell; undefined if not. */
   readonly gap: string | undefined;
   /**
@@ -69,7 +71,7 @@ type BalanceVerdict = Pick<
  * difference that no line explains is drift. A period that the logs do not cover is not compared.
  */
 export function judge(evidence: Evidence): BalanceVerdict {
-  const { counted, sum, openLeast, openMost, uncertain, lost, killed, gap } = evidence;
+  const { counted, sum, openLeast, openMost, lost, killed, gap } = evidence;
   const { charged, atEdge, reset } = sum;
   const all = counted + reset;
   const told = { charged: charged + atEdge, counted, reset };
@@ -86,14 +88,9 @@ export function judge(evidence: Evidence): BalanceVerdict {
     if (whys.length > 0) return explained(whys.join(", "));
     return { ...told, open, drift: 0, verdict: "matched" };
   }
-  const unsettled = evidence.unsettled;
-  if (unsettled !== undefined && Math.max(over, under) <= unsettled.units) {
-    return explained(
-      `a difference of ${formatCount(Math.max(over, under), "unit")}: ${unsettled.why}`,
-    );
-  }
+  const whys = unitsExplained(evidence, Math.max(over, under), over > 0);
+  if (whys !== undefined) return explained(whys);
   if (over > 0) {
-    if (over <= uncertain) return explained(`${unitsWere(over)} told as uncertain`);
     if (killed !== undefined) return explained(`${formatCount(over, "unit")} more: ${killed}`);
     if (gap !== undefined) return { ...told, open, drift: 0, verdict: "not compared", why: gap };
     return { ...told, open, drift: over, verdict: "drift" };
@@ -105,6 +102,32 @@ export function judge(evidence: Evidence): BalanceVerdict {
   if (under <= lost)
     return explained(`${formatCount(under, "unit")} fewer: gateways told lost charges`);
   return { ...told, open, drift: -under, verdict: "drift" };
+}
+
+/**
+ * Why units differ, those that lines name first, because a line tells the cause. Undefined if that
+ * does not explain all of them.
+ */
+function unitsExplained(
+  { uncertain, settlementLost = 0, unsettled = 0 }: Evidence,
+  difference: number,
+  hasMore: boolean,
+): string | undefined {
+  const differ = (units: number, why: string) => {
+    return `a difference of ${formatCount(units, "unit")}: ${why}`;
+  };
+  const whys: string[] = [];
+  let left = difference;
+  const take = (most: number, why: (units: number) => string) => {
+    const units = Math.min(left, most);
+    if (units > 0) whys.push(why(units));
+    left -= units;
+  };
+  take(hasMore ? uncertain : 0, (units) => `${unitsWere(units)} told as uncertain`);
+  take(settlementLost, (units) => differ(units, "told as settlement_lost"));
+  const reset = "the window was reset while answers were under way";
+  take(unsettled, (units) => differ(units, reset));
+  return left === 0 ? whys.join(", ") : undefined;
 }
 
 /** The most configurations one after the other that may lack a window, unless all but one do. */

@@ -44,6 +44,7 @@ export class Incidents {
   /** By the id of an account with its environment, or of a key. */
   readonly #changed = new Map<string, LimitChange[]>();
   readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
+  readonly #outages: Period[] = [];
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
   /** When each worker began to serve. */
@@ -95,12 +96,18 @@ export class Incidents {
       const run = this.#running.at(-1);
       for (const part of parts) this.#away.set(part, { sinceMs: atMs, run });
     } else if (name === "store_back") {
-      for (const part of parts) this.#away.delete(part);
+      for (const part of parts) this.#endOutage(part, atMs);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
       this.#addChange(accountId(accountRef), line, atMs);
     } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
+  }
+
+  #endOutage(part: string, toMs: number): void {
+    const fromMs = this.#away.get(part)?.sinceMs;
+    if (fromMs !== undefined) this.#outages.push({ fromMs, toMs });
+    this.#away.delete(part);
   }
 
   #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
@@ -173,6 +180,15 @@ export class Incidents {
       const isOver = run !== undefined && (run.isStopped || killed.includes(run));
       return !isOver || run.lastMs + CLOCK_MS >= period.fromMs;
     });
+  }
+
+  /** When the first outage began that some gateway may have had at that instant; else the instant. */
+  awaySince(atMs: number): number {
+    const away = [...this.#away.values()].map(({ sinceMs: fromMs }) => {
+      return { fromMs, toMs: Number.POSITIVE_INFINITY };
+    });
+    const had = [...this.#outages, ...away].filter((outage) => isIn(atMs, outage));
+    return Math.min(atMs, ...had.map(({ fromMs }) => fromMs - CLOCK_MS));
   }
 
   /** Whether an outage of some gateway ended on that day. */

@@ -4,6 +4,7 @@ import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import { DAY_MS, dayOf, lastClosedDay } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
+import { SettlingUnits } from "./settling-units.ts";
 import { operationsOf } from "./traffic-replay.ts";
 
 /**
@@ -15,8 +16,10 @@ export type PeriodSum = {
   atEdge: number;
   /** Units that an operator set to 0. */
   reset: number;
-  /** Units by which the requests of a meter used more or less than they held, added up. */
-  settled: number;
+  /** When an operator did so, by the store's clock. */
+  readonly resetsMs: number[];
+  /** Units by which the requests of a meter used more or less than they held. */
+  readonly settling: SettlingUnits;
   /** Units by plan and configuration of their lines. */
   readonly plans: Map<string, number>;
   readonly configs: Map<string, ConfigSum>;
@@ -87,7 +90,9 @@ export class Ledger {
       const sum = sumOf(known.windows, window);
       addLine(sum, line, units, counts.at);
       const logged = meters?.[meterOfWindow(window)];
-      if (logged !== undefined) sum.settled += Math.abs(units - logged.hold);
+      if (logged === undefined || units === logged.hold) continue;
+      // The duration is longer than the time since the decision, and tells it by one clock.
+      sum.settling.add(decidedAt, decidedAt + line.durationMs, Math.abs(units - logged.hold));
     }
   }
 
@@ -117,7 +122,9 @@ export class Ledger {
       const [counted, another] = known.counts.windows.filter((one) => isReset(one, reset));
       if (another !== undefined) continue;
       if (counted === undefined || atMs < counted.from || !Number.isSafeInteger(units)) continue;
-      sumOf(known.windows, counted.window).reset += units as number;
+      const sum = sumOf(known.windows, counted.window);
+      sum.reset += units as number;
+      sum.resetsMs.push(atMs);
     }
   }
 
@@ -158,7 +165,8 @@ export class Ledger {
 }
 
 export function newSum(): PeriodSum {
-  return { charged: 0, atEdge: 0, reset: 0, settled: 0, plans: new Map(), configs: new Map() };
+  const units = { charged: 0, atEdge: 0, reset: 0, resetsMs: [], settling: new SettlingUnits() };
+  return { ...units, plans: new Map(), configs: new Map() };
 }
 
 function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {

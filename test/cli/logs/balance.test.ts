@@ -156,11 +156,12 @@ describe("the verdict on one period", () => {
   });
 
   it("is explained by units of a meter that may differ either way, and no more of them", () => {
-    const unsettled = { units: 2, why: "told as settlement_lost" };
-    assert.deepEqual(
-      [7, 8, 12, 13].map((n) => verdict(n, { unsettled })),
-      [...["drift -3", "explained 0", "explained 0", "drift 3"]],
-    );
+    for (const cause of ["settlementLost", "unsettled"]) {
+      assert.deepEqual(
+        [7, 8, 12, 13].map((n) => verdict(n, { [cause]: 2 })),
+        [...["drift -3", "explained 0", "explained 0", "drift 3"]],
+      );
+    }
   });
 
   it("takes what was charged as the store was asked, and what is under way, for either side of a change", () => {

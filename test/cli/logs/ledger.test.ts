@@ -136,11 +136,14 @@ describe("the window of keys in a ledger", () => {
       [undefined, 8],
     ] as const) {
       const meters = { tokens: { hold: 100, used: 70 } };
-      const line = { env: "production", account: "acme", charged, meters, time: AT };
+      const line = { env: "production", account: "acme", charged, meters, time: AT, durationMs: 1 };
       ledger.request({ ...line, ...(key && { key }), decidedAt: FROM } as unknown as LoggedRequest);
     }
     const sums = ledger.of("production", "acme")?.windows;
-    const of = (window: string) => [sums?.get(window)?.charged, sums?.get(window)?.settled];
+    const of = (window: string) => {
+      const { charged, settling } = sums?.get(window) ?? {};
+      return [charged, settling?.unsettledIn(FROM, FROM)];
+    };
     assert.deepEqual(of("key.day of k_1, k_2"), [3, 0]);
     assert.deepEqual(of("tokens.day"), [280, 120]);
   });

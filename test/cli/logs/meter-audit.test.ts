@@ -43,6 +43,7 @@ function lineOf({
   return {
     ...{ msg: "request", time: endMs, id: "r", env, account, plan, config: "c" },
     ...{ method: "POST", route: "/v1/chat", charged, decidedAt: atMs, cost: charged },
+    durationMs: endMs - atMs,
     ...(tokens && { meters: { tokens } }),
   } as unknown as LoggedRequest;
 }
@@ -283,5 +284,44 @@ describe("the audit of a meter's window", () => {
       [judgeWindow(5500, both)[0], judgeWindow(5501, both)[0]],
       ["explained", "drift"],
     );
+  });
+
+  const resetOf = (units: number, time = NOON): LoggedEvent => ({
+    ...{ msg: "account_reset", env: "production", account: "acme", time },
+    windows: [{ window: "tokens.day", units }],
+  });
+
+  it("explains by a reset what answers used that were under way at its instant, not what was settled or decided by then", () => {
+    const of = (atMs: number, endMs: number, outage: readonly LoggedEvent[] = []) => {
+      const one = [{ atMs, endMs, tokens: { hold: 20, used: 50 } }];
+      return judgeWindow(0, { lines: one, events: [...outage, resetOf(20, NOON - 2_000)] });
+    };
+    const why = "a difference of 30 units: the window was reset while answers were under way";
+    assert.deepEqual(of(NOON - 60_000, NOON + 60_000), ["explained", 0, why]);
+    assert.deepEqual(of(NOON - 60_000, NOON - 12_000), ["drift", -30, undefined]);
+    assert.deepEqual(of(NOON - 1_000, NOON + 60_000), ["drift", -30, undefined]);
+    const line = (kind: string, time: number) => ({ msg: "event", kind, gateway: "a", time });
+    const away = line("store_away", NOON - 15_000);
+    const back = (time: number) =>
+      of(NOON - 60_000, NOON - 20_000, [away, line("store_back", time)]);
+    assert.deepEqual(back(NOON + 5_000), ["explained", 0, why], "its gateway settled nothing yet");
+    assert.deepEqual(back(NOON - 13_000), ["drift", -30, undefined]);
+  });
+
+  it("takes what lines name off a difference before a reset explains the rest", () => {
+    const uncertain = {
+      msg: "charges_uncertain",
+      time: NOON,
+      accounts: "production:acme#tokens 30",
+    };
+    const more = judgeWindow(530, { lines, events: [resetOf(4000), uncertain] });
+    assert.deepEqual(more, ["explained", 0, "30 units were told as uncertain"]);
+    const both = judgeWindow(540, { lines, events: [resetOf(4000), uncertain] });
+    assert.deepEqual(both, [
+      ...["explained", 0],
+      "30 units were told as uncertain, a difference of 10 units: the window was reset while answers were under way",
+    ]);
+    const lowered = judgeWindow(400, { lines, events: [resetOf(4000), lost(100)] });
+    assert.deepEqual(lowered.slice(2), ["a difference of 100 units: told as settlement_lost"]);
   });
 });
