@@ -36,6 +36,12 @@ export type SettlementOptions = CountCorrections & {
 };
 
 /**
+ * The gateway gives up a connection that is silent for a second, and with it the calls that wait on
+ * it. None of them may run after that, because their units are owed again.
+ */
+const CALL_MS_MAX = 1_000;
+
+/**
  * Charges the store for requests that were admitted without it, once
  * (docs/reference/store.md#late-charges). The reply to an abandoned call may still arrive and say
  * that the call ran, so nothing is charged before that is known. A slow answer therefore charges no
@@ -153,15 +159,16 @@ export class DebtSettlement {
    * A call without an answer counts as not run: the units it would have charged are owed again. The
    * units it would have given back are only given back again if it certainly did not run.
    */
-  async #charge(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
+  async #charge(batch: readonly AccountDebt[], endMs: number): Promise<void> {
     const { quotaClient, debts } = this.#options;
+    const giveUpMs = Math.min(endMs, performance.now() + CALL_MS_MAX);
     const reply = chargeLate(quotaClient, batch, giveUpMs);
     try {
       this.#onCharged(batch, await inTime(reply, giveUpMs));
       debts.release(batch);
     } catch (error) {
       const failure = toStoreFailure(error);
-      if (isInMotion(failure) && batch.length > 1) return this.#chargeSingly(batch, giveUpMs);
+      if (isInMotion(failure) && batch.length > 1) return this.#chargeSingly(batch, endMs);
       if (isInMotion(failure)) return debts.defer(batch);
       debts.restore(batch);
       const onLost = (later: unknown) => {

@@ -12,7 +12,7 @@ import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, spend } from "../redis/redis-kit.ts";
 import { type FallbackHouse, leave, openFallback } from "./fallback-kit.ts";
 
-const { redis, proxy } = await useProxiedRedis();
+const { server, redis, proxy } = await useProxiedRedis();
 const accountRef = account("metered");
 /** A busy machine stalls for longer than 50 ms. */
 const PATIENT = { storeTimeoutMs: 1_000 };
@@ -111,6 +111,38 @@ describe("a settlement", () => {
     await eventually(async () => assert.deepEqual(await counts(store), [1, 1, 1]), {
       withinMs: 10_000,
     });
+  });
+
+  it("is charged once though its call comes to a Redis that stood still until the gateway gave it up", async () => {
+    const ended: string[] = [];
+    let firstGiveUpMs = Number.POSITIVE_INFINITY;
+    const through = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
+      runOnAccounts: async (script, keys, args, giveUpMs = 0) => {
+        const call = quotaClient.runOnAccounts(script, keys, args, giveUpMs);
+        if (!String(args[1]).includes("#tokens")) return call;
+        firstGiveUpMs = Math.min(firstGiveUpMs, giveUpMs);
+        const end = (how: string) => void ended.push(how);
+        call.then(
+          () => end("charged"),
+          () => end("failed"),
+        );
+        return call;
+      },
+    });
+    await using house = await openFallback(server, { policy: PATIENT, through });
+    const { store } = house;
+    const { holds } = await hold(store);
+    server.stop();
+    try {
+      store.settle(accountRef, holds, use(10));
+      const isGivenUp = () => ended.length > 0 || performance.now() > firstGiveUpMs;
+      await eventually(() => assert.ok(isGivenUp()));
+    } finally {
+      server.cont();
+    }
+    await eventually(() => assert.ok(ended.includes("charged")));
+    assert.deepEqual(await counts(store), [1, 10, 10]);
   });
 
   it("goes with the late charges while the store is away: of holds admitted here, and of those of the store", async () => {
