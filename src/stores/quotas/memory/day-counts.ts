@@ -28,11 +28,7 @@ export class DayCounts {
     this.#day(today);
     for (const day of (await this.#files?.daysFrom(today)) ?? []) {
       if (day <= today + 1) this.#latest = Math.max(this.#latest, day);
-      const counts = this.#day(day);
-      for await (const line of this.#files?.read(day) ?? []) {
-        const { environment: _, account: __, ...counted } = line;
-        counts.set(accountId(line), counted);
-      }
+      this.#days.set(day, await this.#read(day));
     }
   }
 
@@ -78,10 +74,15 @@ export class DayCounts {
     return true;
   }
 
-  /** Counts refused requests. If the day is no longer in memory, they go to the current day. */
-  refuse(accountRef: AccountRef, day: number, requests: number): void {
+  /**
+   * Counts refused requests on their day. A day that is no longer in memory is read from its file
+   * first, or the file would be replaced by less. Rejects if the file cannot be read.
+   */
+  async refuse(accountRef: AccountRef, day: number, requests: number): Promise<void> {
+    const read = this.#days.has(day) ? undefined : await this.#read(day);
+    if (read !== undefined && !this.#days.has(day)) this.#days.set(day, read);
     this.#latest = Math.max(this.#latest, day);
-    this.#counted(accountRef, this.#days.has(day) ? day : this.#latest).refused += requests;
+    this.#counted(accountRef, day).refused += requests;
   }
 
   /**
@@ -148,6 +149,15 @@ export class DayCounts {
       counts.set(id, counted);
     }
     return counted;
+  }
+
+  async #read(day: number): Promise<Map<string, DayCount>> {
+    const counts = new Map<string, DayCount>();
+    for await (const line of this.#files?.read(day) ?? []) {
+      const { environment: _, account: __, ...counted } = line;
+      counts.set(accountId(line), counted);
+    }
+    return counts;
   }
 
   #day(day: number): Map<string, DayCount> {

@@ -66,9 +66,12 @@ export class MemoryActivity implements ActivityStore {
 
   async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
     if (!this.keepsDays) return [];
-    for (const { accountRef, day, requests } of refused)
-      this.#days.refuse(accountRef, day, requests);
-    return [];
+    const left: RefusalCount[] = [];
+    for (const each of refused) {
+      const { accountRef, day, requests } = each;
+      await this.#days.refuse(accountRef, day, requests).catch(() => left.push(each));
+    }
+    return left;
   }
 
   async addUsed(used: readonly KeyUse[]): Promise<void> {

@@ -62,23 +62,23 @@ describe("counts by day that were saved", () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
     days.admit(accountRef, MIDNIGHT, 1, 1);
     const saving = days.save(MIDNIGHT + DAY_MS, KEPT_MS);
-    days.refuse(accountRef, TODAY, 7);
+    await days.refuse(accountRef, TODAY, 7);
     await saving;
     assert.equal(days.isChanged, true);
     await days.save(MIDNIGHT + DAY_MS, KEPT_MS);
     assert.deepEqual(await rows(days), [[0, 1, 7]]);
   });
 
-  it("give what is refused on a day that was let go of to the running one", async () => {
+  it("count what is refused on a day that was let go of on that day, whose file keeps the rest", async () => {
     const days = new DayCounts(new DayFiles(join(folder, "state.json")));
     days.admit(accountRef, MIDNIGHT, 1, 1);
     await days.save(closesMs(TODAY), KEPT_MS);
     days.admit(accountRef, MIDNIGHT + DAY_MS, 1, 1);
-    days.refuse(accountRef, TODAY, 7);
+    await days.refuse(accountRef, TODAY, 7);
     await days.save(closesMs(TODAY), KEPT_MS);
     assert.deepEqual(await rows(days), [
-      [0, 1, 0],
-      [1, 1, 7],
+      [0, 1, 7],
+      [1, 1, 0],
     ]);
   });
 
@@ -88,7 +88,7 @@ describe("counts by day that were saved", () => {
     days.admit(accountRef, MIDNIGHT, 1, 5);
     days.admit({ ...accountRef, account: "b" }, MIDNIGHT, 1, 3);
     await days.save(closesMs(TODAY), KEPT_MS);
-    days.refuse({ ...accountRef, account: "b" }, TODAY, 2);
+    await days.refuse({ ...accountRef, account: "b" }, TODAY, 2);
     days.addMetered(accountRef, TODAY, "tokens", 7, MIDNIGHT);
     days.admit(accountRef, MIDNIGHT, 1, 1);
     await days.save(MIDNIGHT, KEPT_MS);
@@ -103,7 +103,7 @@ describe("counts by day that were saved", () => {
       from: TODAY,
       to: TODAY + 1,
     });
-    assert.deepEqual([first?.units, first?.refused, second?.refused], [3, 0, 2]);
+    assert.deepEqual([first?.units, first?.refused, second?.refused], [3, 2, undefined]);
   });
 
   it("without files are kept for the time of the history, to the day", async () => {
