@@ -34,6 +34,7 @@ const LEAST = [
   "+subscribe",
   "+scan",
   "+info",
+  "+zadd",
 ];
 
 describe("a store with a password", () => {

@@ -147,7 +147,10 @@ class RedisQuotaStore implements QuotaStore {
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
-    if (now === undefined) this.#clockWatch = watchClock(quotaClient, address.shown, report);
+    // A command looks once, and its first answer is the one that it asked for.
+    const isGateway = options.logsOwnChanges ?? options.onAdminEvent !== undefined;
+    if (isGateway && now === undefined)
+      this.#clockWatch = watchClock(quotaClient, address.shown, report);
   }
 
   /** Resolves once the store has said its time, or soon without an answer. */
