@@ -167,7 +167,7 @@ class Service {
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
     }
     // A refused configuration may be mended by a save of a file that only it names.
-    await this.#watch.setFiles(loaded.files, fromMs);
+    await this.#watch.setFiles(loaded.files, fromMs, !loaded.ok);
     return loaded;
   }
 

@@ -15,9 +15,10 @@ const POLL_MS = 500;
 export type FileWatcher = {
   /**
    * Replaces the set of watched files. They were read from `readFromMs` on, in Unix milliseconds: a
-   * further file that was saved since then counts as saved.
+   * further file that was saved since then counts as saved. If they were refused, a change of their
+   * rights counts as a save too, because these may be the reason.
    */
-  setFiles(files: readonly string[], readFromMs: number): Promise<void>;
+  setFiles(files: readonly string[], readFromMs: number, refused?: boolean): Promise<void>;
 };
 
 /**
@@ -30,13 +31,14 @@ export function watchFiles(onSave: () => void): FileWatcher {
   let seen: Prints = new Map();
   const watchers: FSWatcher[] = [];
   let looking = false;
+  let whole = false;
 
   async function look(): Promise<void> {
     if (looking) return;
     looking = true;
     let now = await printsOf(files);
-    if (differs(now, seen)) {
-      for (let last: Prints = new Map(); differs(now, last); ) {
+    if (differs(now, seen, whole)) {
+      for (let last: Prints = new Map(); differs(now, last, whole); ) {
         last = now;
         await sleep(SETTLE_MS, undefined, { ref: false });
         now = await printsOf(files);
@@ -50,13 +52,14 @@ export function watchFiles(onSave: () => void): FileWatcher {
   setInterval(() => void look(), POLL_MS).unref();
 
   return {
-    async setFiles(next, readFromMs) {
+    async setFiles(next, readFromMs, refused = false) {
       for (const watcher of watchers.splice(0)) watcher.close();
       const others = next.filter((file) => !seen.has(file));
       const read = await printsOf(others, readFromMs - TICK_MS);
       const kept = [...seen].filter(([file]) => next.includes(file));
       seen = new Map([...read, ...kept]);
       files = next;
+      whole = refused;
       const names = new Set<string | null>(next.map((file) => basename(file)));
       for (const folder of new Set(next.map((file) => dirname(file)))) {
         try {
@@ -74,24 +77,31 @@ export function watchFiles(onSave: () => void): FileWatcher {
   };
 }
 
-/** By file, a value that changes when the file is written or replaced. */
-type Prints = ReadonlyMap<string, string>;
+/**
+ * By file, a value that changes when the file is written or replaced, and one that changes with its
+ * rights too.
+ */
+type Prints = ReadonlyMap<string, { readonly saved: string; readonly changedNs: bigint }>;
 
 /** Leaves out files that are missing or have changed since `untilMs`, in Unix milliseconds. */
 async function printsOf(
   files: readonly string[],
   untilMs = Number.POSITIVE_INFINITY,
 ): Promise<Prints> {
-  const prints = new Map<string, string>();
+  const prints = new Map<string, { saved: string; changedNs: bigint }>();
   for (const file of files) {
     const found = await stat(file, { bigint: true }).catch(() => undefined);
     // A rename changes the ctime and keeps the mtime.
     if (found === undefined || Number(found.ctimeMs) > untilMs) continue;
-    prints.set(file, `${found.ino} ${found.size} ${found.mtimeNs}`);
+    const saved = `${found.ino} ${found.size} ${found.mtimeNs}`;
+    prints.set(file, { saved, changedNs: found.ctimeNs });
   }
   return prints;
 }
 
-function differs(now: Prints, before: Prints): boolean {
-  return [...now].some(([file, print]) => before.get(file) !== print);
+function differs(now: Prints, before: Prints, whole: boolean): boolean {
+  return [...now].some(([file, { saved, changedNs }]) => {
+    const last = before.get(file);
+    return last?.saved !== saved || (whole && last.changedNs !== changedNs);
+  });
 }

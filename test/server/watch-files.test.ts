@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fs, { type FSWatcher, readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { appendFile, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
+import { appendFile, chmod, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -51,6 +51,17 @@ describe("watching files", () => {
       },
     };
   }
+
+  it("sees a change of rights alone after a refusal, and not after a good reading", async () => {
+    await using seen = await open();
+    await seen.watch.setFiles([seen.file], Date.now(), true);
+    await chmod(seen.file, 0o640);
+    await eventually(() => assert.equal(seen.saves(), 1));
+    await seen.watch.setFiles([seen.file], Date.now(), false);
+    await chmod(seen.file, 0o644);
+    await sleep(1_000);
+    assert.equal(seen.saves(), 1);
+  });
 
   it("sees a file written in place, and one replaced by a rename", async () => {
     await using seen = await open();

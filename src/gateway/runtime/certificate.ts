@@ -56,7 +56,9 @@ export class Certificate {
 
   /** Called about twice a second. A change takes effect at the second check that sees it. */
   reloadIfChanged(): CertificateReload {
-    const print = printOf(this.files);
+    const whole = printOf(this.files, "whole");
+    const part = printOf(this.files);
+    const print = this.#print.startsWith(REFUSED) ? whole : part;
     if (print === this.#print) {
       this.#changing = undefined;
       return "same";
@@ -65,11 +67,12 @@ export class Certificate {
       this.#changing = print;
       return "same";
     }
-    this.#print = print;
     try {
       this.#pair = readPair(this.files);
+      this.#print = part;
       return "new";
     } catch (error) {
+      this.#print = whole;
       return { why: (error as Error).message };
     }
   }
@@ -134,15 +137,23 @@ function attempt<T>(make: () => T, why: string): T {
   }
 }
 
-function printOf({ cert, key }: CertificateFiles): string {
-  return [cert, key].map(printOfFile).join(", ");
+/** The start of a whole print: the last reading failed. */
+const REFUSED = "refused ";
+
+/**
+ * A whole print changes with the rights of a file too, because these may be why it was refused.
+ */
+function printOf({ cert, key }: CertificateFiles, extent?: "whole"): string {
+  const isWhole = extent === "whole";
+  const prints = [cert, key].map((file) => printOfFile(file, isWhole)).join(", ");
+  return isWhole ? REFUSED + prints : prints;
 }
 
 /** A file that cannot be examined has a print as well, because reading it then tells the reason. */
-function printOfFile(file: string): string {
+function printOfFile(file: string, isWhole: boolean): string {
   try {
-    const { ino, size, mtimeNs } = statSync(file, { bigint: true });
-    return `${ino} ${size} ${mtimeNs}`;
+    const { ino, size, mtimeNs, ctimeNs } = statSync(file, { bigint: true });
+    return `${ino} ${size} ${mtimeNs}${isWhole ? ` ${ctimeNs}` : ""}`;
   } catch (error) {
     return String((error as NodeJS.ErrnoException).code);
   }

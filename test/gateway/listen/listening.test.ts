@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { lookup } from "node:dns/promises";
-import { rm, writeFile } from "node:fs/promises";
+import { chmod, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { formatHostPort } from "../../../src/core/address.ts";
@@ -39,6 +39,28 @@ describe("a listener", () => {
     const why = "this user may not use the port (EACCES)";
     assert.equal(told("EACCES"), `${place}: ${why}. ${advice} in admin.listen`);
     assert.equal(told("EINVAL"), `${place}: listen EINVAL. Change admin.listen`);
+  });
+
+  it("whose certificate was refused reads it again when rights alone changed, and says the same mistake once", async () => {
+    using authority = openAuthority();
+    const cert = join(authority.folder, "rights.pem");
+    const key = join(authority.folder, "rights.key");
+    const pair = authority.issue(["DNS:a.test"]);
+    await Promise.all([writeFile(cert, pair.cert), writeFile(key, pair.key)]);
+    const certificate = new Certificate({ cert, key });
+    const looks = () => [certificate.reloadIfChanged(), certificate.reloadIfChanged()];
+    await chmod(key, 0o640);
+    assert.deepEqual(looks(), ["same", "same"]);
+    await writeFile(key, pair.key.replaceAll(/[A-Z]/g, "x"));
+    const stamp = new Date(1_700_000_000_000);
+    await utimes(key, stamp, stamp);
+    assert.equal(typeof looks()[1], "object");
+    assert.deepEqual(looks(), ["same", "same"]);
+    await writeFile(key, pair.key);
+    await utimes(key, stamp, stamp);
+    assert.deepEqual(looks(), ["same", "new"]);
+    await chmod(key, 0o600);
+    assert.deepEqual(looks(), ["same", "same"]);
   });
 
   it("at an IPv6 address that is taken says which, in brackets", async () => {
