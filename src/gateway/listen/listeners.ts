@@ -178,8 +178,17 @@ function endOf(pem: string): number {
   return endsMs;
 }
 
-/** By the code of the system: the reason, and the advice before the name of the setting. */
-const LISTEN_ERRORS: Readonly<Record<string, readonly [why: string, advice: string]>> = {
+const MORE_FILES = "Raise their limit (ulimit -n)";
+
+/**
+ * By the code of the system: the reason, and the advice, which the name of the setting follows
+ * unless no other address would help.
+ */
+const LISTEN_ERRORS: Readonly<
+  Record<string, readonly [why: string, advice: string, isComplete?: true]>
+> = {
+  EMFILE: ["too many open files (EMFILE)", MORE_FILES, true],
+  ENFILE: ["the system has too many open files (ENFILE)", MORE_FILES, true],
   EADDRINUSE: ["the port is in use already", "Stop what listens there or change"],
   EACCES: [
     "this user may not use the port (EACCES)",
@@ -201,14 +210,13 @@ export function listenError(
 ): Error {
   const code = error instanceof Error && "code" in error ? String(error.code) : "";
   const reason = error instanceof Error ? error.message : String(error);
-  const [why, advice] = LISTEN_ERRORS[code] ?? [reason, "Change"];
+  const [why, advice, isComplete] = LISTEN_ERRORS[code] ?? [reason, "Change"];
   const others = code === "EADDRINUSE" ? settingsLike(listen, config) : [];
   const own =
     others.length === 0 ? "" : `, and ${others.join(", ")} of this file may be the same address`;
   const place = `${formatHostPort(listen)} (${setting})`;
-  return new Error(`Cannot listen on ${place}: ${why}${own}. ${advice} ${setting}`, {
-    cause: error,
-  });
+  const remedy = isComplete ? advice : `${advice} ${setting}`;
+  return new Error(`Cannot listen on ${place}: ${why}${own}. ${remedy}`, { cause: error });
 }
 
 /** The settings of other listeners that may have the same address: one of the two hosts is a name. */

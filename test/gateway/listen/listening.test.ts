@@ -38,6 +38,9 @@ describe("a listener", () => {
     const advice = "Give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on";
     const why = "this user may not use the port (EACCES)";
     assert.equal(told("EACCES"), `${place}: ${why}. ${advice} in admin.listen`);
+    const more = "Raise their limit (ulimit -n)";
+    assert.equal(told("EMFILE"), `${place}: too many open files (EMFILE). ${more}`);
+    assert.equal(told("ENFILE"), `${place}: the system has too many open files (ENFILE). ${more}`);
     assert.equal(told("EINVAL"), `${place}: listen EINVAL. Change admin.listen`);
   });
 
