@@ -85,8 +85,9 @@ describe("a search for accounts", () => {
     assert.deepEqual([await found("suspended"), await found("active")], [["late"], []]);
     house.clock.nowMs += 3_600_000;
     assert.deepEqual([await found("suspended"), await found("active")], [[], ["late"]]);
-    const resumed = await house.ask("POST", "/api/accounts/late/resume", { body: {} });
-    assert.equal(resumed.status, 409, "there is nothing to take back");
+    const resume = () => house.ask("POST", "/api/accounts/late/resume", { body: {} });
+    // It may last by the clock of another machine, so that it can still be lifted.
+    assert.deepEqual([(await resume()).status, (await resume()).status], [200, 409]);
     const [shown] = (await house.ask("GET", "/api/accounts")).json<{ suspended: unknown }[]>();
     assert.equal(shown?.suspended, null);
   });
