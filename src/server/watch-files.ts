@@ -54,10 +54,11 @@ export function watchFiles(onSave: () => void): FileWatcher {
   return {
     async setFiles(next, readFromMs, refused = false) {
       for (const watcher of watchers.splice(0)) watcher.close();
-      const others = next.filter((file) => !seen.has(file));
-      const read = await printsOf(others, readFromMs - TICK_MS);
+      // Rights may have changed unnoticed since a good reading, and this one went by them.
+      const read = refused ? next : next.filter((file) => !seen.has(file));
+      const prints = await printsOf(read, readFromMs - TICK_MS);
       const kept = [...seen].filter(([file]) => next.includes(file));
-      seen = new Map([...read, ...kept]);
+      seen = new Map([...kept, ...prints]);
       files = next;
       whole = refused;
       const names = new Set<string | null>(next.map((file) => basename(file)));

@@ -63,6 +63,17 @@ describe("watching files", () => {
     assert.equal(seen.saves(), 1);
   });
 
+  it("takes rights that changed before the refused reading for read", async () => {
+    await using seen = await open();
+    await chmod(seen.file, 0o640);
+    await sleep(50);
+    await seen.watch.setFiles([seen.file], Date.now(), true);
+    await sleep(1_000);
+    assert.equal(seen.saves(), 0);
+    await chmod(seen.file, 0o644);
+    await eventually(() => assert.equal(seen.saves(), 1));
+  });
+
   it("sees a file written in place, and one replaced by a rename", async () => {
     await using seen = await open();
     await writeFile(seen.file, "two");
