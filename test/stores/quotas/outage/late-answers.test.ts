@@ -247,7 +247,11 @@ it("charges what it owes when it ends, though the store is known to be slow", as
  * Returns the units that were admitted.
  */
 async function chargeUntilReplaced(house: FallbackHouse, proxy: TcpProxy, id: string) {
-  await house.store.charge(account(id), quotaRequest);
+  // On a busy machine the first answer may come late.
+  await eventually(async () => {
+    const answer = await house.store.charge(account(id), quotaRequest);
+    assert.ok("admitted" in answer && answer.by === "store");
+  });
   const before = proxy.accepted();
   let admitted = 1;
   proxy.behave({ answerLatencyMs: 2_500 });
