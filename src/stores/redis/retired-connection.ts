@@ -33,8 +33,11 @@ export class RetiredConnection {
   readonly #socket: Socket;
   readonly #waiting: Redis["commandQueue"];
   readonly #timer: NodeJS.Timeout;
+  /** The `run_id` of its server, if it tells. */
+  readonly runId: string | undefined;
 
-  constructor(redis: Redis, why: Error, keepMs: number) {
+  constructor(redis: Redis, why: Error, keepMs: number, runId?: string) {
+    this.runId = runId;
     const { stream, commandQueue } = redis;
     this.#socket = stream as Socket;
     this.#waiting = commandQueue;
@@ -58,7 +61,7 @@ export class RetiredConnection {
     return this.#socket.destroyed;
   }
 
-  /** Whether the client is now connected to another server than this one. */
+  /** Whether the client is now connected to another address than this one. */
   isElsewhere({ remoteAddress, remotePort }: Socket): boolean {
     return remoteAddress !== this.#socket.remoteAddress || remotePort !== this.#socket.remotePort;
   }

@@ -32,6 +32,8 @@ export class StrictRedis extends Redis {
   readonly #silence: SilenceWatch | undefined;
   /** The oldest first. */
   #retired: RetiredConnection[] = [];
+  /** The `run_id` of the server of the present connection, if it tells. */
+  #runId: string | undefined;
 
   constructor({ socketTimeout, ...options }: LinkOptions) {
     const isDirect = options.tls === undefined && options.Connector === undefined;
@@ -51,7 +53,7 @@ export class StrictRedis extends Redis {
     });
     this.on("connect", () => {
       // The units that another server has charged are not those of this one.
-      for (const each of this.#retired) if (each.isElsewhere(this.stream as Socket)) each.end();
+      this.#endRetired((each) => each.isElsewhere(this.stream as Socket));
     });
     this.on("close", () => {
       this.#unrefused += 1;
@@ -83,8 +85,12 @@ export class StrictRedis extends Redis {
 
   /** Ends the replies of earlier connections too. */
   override disconnect(reconnect = false): void {
-    for (const each of this.#retired) each.end();
+    this.#endRetired(() => true);
     super.disconnect(reconnect);
+  }
+
+  #endRetired(isOver: (each: RetiredConnection) => boolean): void {
+    for (const each of this.#retired) if (isOver(each)) each.end();
   }
 
   #retire(socket: Socket, why: Error): void {
@@ -94,7 +100,7 @@ export class StrictRedis extends Redis {
     }
     this.#retired = this.#retired.filter(({ isOver }) => !isOver);
     if (this.#retired.length >= RETIRED_MAX) this.#retired.shift()?.end();
-    this.#retired.push(new RetiredConnection(this, why, REPLY_MS_MAX));
+    this.#retired.push(new RetiredConnection(this, why, REPLY_MS_MAX, this.#runId));
   }
 
   #boundGreeting(): void {
@@ -130,7 +136,12 @@ export class StrictRedis extends Redis {
   #judgeInfo(command: Command): void {
     const { resolve, reject } = command;
     command.resolve = (info) => {
-      if (!/^loading:1/m.test(String(info))) return resolve(info);
+      if (!/^loading:1/m.test(String(info))) {
+        this.#runId = /^run_id:(\w+)/m.exec(String(info))?.[1];
+        // A name or a balancer may lead to another server now, as after a failover.
+        this.#endRetired(({ runId }) => runId !== this.#runId);
+        return resolve(info);
+      }
       const failure = toReplyFailure("LOADING");
       this.#refuse(failure);
       reject(failure);

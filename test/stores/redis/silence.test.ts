@@ -6,14 +6,20 @@ import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
+import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
+
+async function linkTo(t: TestContext, port: number) {
+  const url = `redis://127.0.0.1:${port}`;
+  const link = connectRedis({ address: { kind: "redis", url, shown: url } });
+  t.onTestFinished(() => link.close());
+  await link.tried;
+  return link;
+}
 
 async function linked(t: TestContext) {
   const redis = await startRedis();
   t.onTestFinished(() => redis.close());
-  const url = `redis://127.0.0.1:${redis.port}`;
-  const link = connectRedis({ address: { kind: "redis", url, shown: url } });
-  t.onTestFinished(() => link.close());
-  await link.tried;
+  const link = await linkTo(t, redis.port);
   const client = await redis.client();
   const connections = async () => {
     return String(await client.call("client", "list", "type", "normal"))
@@ -89,6 +95,24 @@ describe("a connection to Redis on which nothing is read", () => {
     (link.nodeOf(0) as Redis).options.port = other.redis.port;
     await assert.rejects(failure.later, { executed: "unknown" });
     await eventually(() => link.health().ok);
+    assert.ok(performance.now() - failedMs < 10_000, "only its time has ended it");
+  });
+
+  it("is not read for late replies once another server answers at its address", async (t) => {
+    const servers = await Promise.all([startRedis(), startRedis()]);
+    for (const each of servers) t.onTestFinished(() => each.close());
+    const [{ port }, other] = servers;
+    const target = { port };
+    const proxy = await openTcpProxy(target);
+    t.onTestFinished(() => proxy.close());
+    const link = await linkTo(t, proxy.port);
+    link.send("list", "blpop", ["list", 0]).catch(() => undefined);
+    const script = link.send("k", "eval", ["return 1", 0], (reply) => reply);
+    target.port = other.port;
+    const failure = await script.catch((error: StoreFailure) => error);
+    assert.ok(failure instanceof StoreFailure && failure.later !== undefined);
+    const failedMs = performance.now();
+    await assert.rejects(failure.later, { executed: "unknown" });
     assert.ok(performance.now() - failedMs < 10_000, "only its time has ended it");
   });
 
