@@ -43,11 +43,11 @@ async function hashes(): Promise<Record<string, Record<string, string>>> {
 }
 
 /** Charges units of a day that were admitted without the store. */
-async function owe(name: string): Promise<void> {
+async function owe(name: string, counter = "day"): Promise<void> {
   const link = connectRedis({ address: server.address });
   await link.tried;
   const quotaClient = createQuotaClient(link, "tg", { clock: () => NOON });
-  const windows = [{ counter: "day", startMs: NOON - (NOON % 86_400_000), units: 3 }];
+  const windows = [{ counter, startMs: NOON - (NOON % 86_400_000), units: 3 }];
   const owed = { accountRef: account(name), plan: undefined, windows, days: [], meters: [] };
   await chargeLate(quotaClient, [owed], performance.now() + 2_000).finally(() => link.close());
 }
@@ -108,5 +108,15 @@ it("an account with a running hash is charged by a user without the right to PEX
   await redis.call("ACL", "SETUSER", "default", "-pexpire");
   const { decision } = await spend(store, account("runs"), perDay(9));
   assert.equal(decision.windows[0]?.used, 2);
+  await store.close();
+});
+
+it("a late charge of a meter keeps the windows of a hash without a life", async () => {
+  const { store } = await open(server.address, { now: () => NOON });
+  await spend(store, account("runs"), METERED);
+  const [key = ""] = await redis.keys("tg:{*runs");
+  await redis.persist(key);
+  await owe("runs", "#tokens.day");
+  assert.ok((await redis.pttl(key)) > 86_400_000);
   await store.close();
 });

@@ -23,12 +23,13 @@ end
 -- the right to PEXPIRE before a charge is written, once a script: a call that fails has charged nothing.
 -- `left` is the life of the hash, which is only ever lengthened, and a key that is not there gets none.
 -- Without memory nothing is asked for, so that the charge is the write that Redis stops; ZADD XX adds
--- nothing to a key that is never there.
-local is_permitted = false
+-- nothing to a key that is never there. A hash that a call without the right left without a life keeps
+-- its windows, the longest of which is a year.
+local is_permitted, LIFE_MAX = false, 367 * 86400000
 local function ask_permission(key, left)
   if is_permitted then return end
   is_permitted = true
   local added = pcall('ZADD', key .. '?', 'XX', 0, '?')
   if type(added) == 'table' and find(added.err, 'OOM', 1, true) then return end
-  call('PEXPIRE', key, format('%.0f', max(left, SPARE)))
+  call('PEXPIRE', key, format('%.0f', left == -1 and LIFE_MAX or max(left, SPARE)))
 end
