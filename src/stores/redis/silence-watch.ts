@@ -10,10 +10,11 @@ function destroy(socket: Socket, why: Error): void {
 
 /**
  * Has `leave` called for a connection on which nothing is read for `silenceMs`, or up to 100 ms longer,
- * while commands wait for replies, and ends one whose first waiting command stays the first for `replyMs`, whatever is
- * read: a reply of a wrong length takes those behind it for its own. It counts looks, with the sockets
- * read between two of them, so a process that stood still finds the replies that came in that time. A timer for each command would cost more than
- * all of this (docs/decisions/hot-path.md).
+ * while commands wait for replies, and ends one whose first waiting command stays the first for
+ * `replyMs`, whatever is read: a reply of a wrong length takes those behind it for its own. It counts
+ * looks, with the sockets read between two of them, so a process that stood still finds the replies
+ * that came in that time. A timer for each command would cost more than all of this
+ * (docs/decisions/hot-path.md).
  */
 export class SilenceWatch {
   readonly #silentLooksMax: number;

@@ -24,7 +24,8 @@ export function laterOf(outcome: CallOutcome | undefined): Promise<CallOutcome> 
 }
 
 /**
- * The units of requests whose call may have run, unless a reply may still say so. They count as not run, and may be charged twice.
+ * The units of requests whose call may have run, unless a reply may still say so. They count as not
+ * run, and may be charged twice.
  */
 export function uncertainCharges(
   requests: readonly MergedRequest[],
