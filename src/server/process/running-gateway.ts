@@ -56,6 +56,9 @@ export type GatewayStores = {
   readonly telemetry: Telemetry;
 };
 
+/** A difference is believed so long, or until this machine's clock is set: each request asks. */
+const AHEAD_FOR_MS = 100;
+
 /**
  * The clock by which records are judged and written: that of the store, so that every gateway that
  * shares it judges alike (docs/operations.md#clocks).
@@ -64,7 +67,16 @@ export function storeNow(
   now: () => number,
   quotas: Pick<QuotaStore, "clockAheadMs">,
 ): () => number {
-  return () => now() + quotas.clockAheadMs();
+  let aheadMs = 0;
+  let askedMs = Number.NEGATIVE_INFINITY;
+  return () => {
+    const nowMs = now();
+    if (nowMs < askedMs || nowMs >= askedMs + AHEAD_FOR_MS) {
+      aheadMs = quotas.clockAheadMs();
+      askedMs = nowMs;
+    }
+    return nowMs + aheadMs;
+  };
 }
 
 /**
