@@ -10,7 +10,7 @@ import {
   type RecordTransition,
 } from "../../core/keys/record-events.ts";
 import { findById } from "../../core/keys/record-index.ts";
-import type { Records } from "../../core/keys/records.ts";
+import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -51,6 +51,10 @@ type RecordChangeSources = {
 export class RecordChangeWatcher {
   readonly #sources: RecordChangeSources;
   #records: Records | undefined;
+  readonly #gone = {
+    keys: new GoneRecords<KeyRecord>(),
+    accounts: new GoneRecords<AccountRecord>(),
+  };
   #waiting: SeenEvent[] = [];
   /** When the first change that is not compared yet was heard of. */
   #heardMs: number | undefined;
@@ -81,7 +85,11 @@ export class RecordChangeWatcher {
     const after = this.#sources.keys.records();
     this.#records = after;
     if (before === undefined) return;
-    await eachNews(before, after, (event) => void this.#waiting.push({ ...event, seenMs }));
+    const changes = {
+      keys: await this.#gone.keys.changes(before.keys, after.keys),
+      accounts: await this.#gone.accounts.changes(before.accounts, after.accounts),
+    };
+    await eachNews(changes, after, (event) => void this.#waiting.push({ ...event, seenMs }));
     if (!this.#telling) void this.#tell();
   }
 
@@ -125,14 +133,52 @@ export class RecordChangeWatcher {
   }
 }
 
-/** Calls `take` with all changes of the records, keys first, in their order, imports last. */
+/**
+ * Records that the store has lost, since no command deletes one. They may come back by themselves,
+ * and a key that does is not issued again.
+ */
+class GoneRecords<T extends KeyRecord | AccountRecord> {
+  readonly #gone = new Map<string, T>();
+
+  /** The changes between the two. A record that came back has the one that was lost before it. */
+  async changes(
+    before: readonly T[],
+    after: readonly T[],
+  ): Promise<readonly RecordTransition<T>[]> {
+    const changed = await findChangedRecords(before, after);
+    const added = changed.filter(([was]) => was === undefined).length;
+    const pairs = this.#gone.size === 0 ? changed : changed.map((pair) => this.#withGone(pair));
+    if (before.length + added > after.length) await this.#keepGone(before, after);
+    return pairs;
+  }
+
+  /** A record that an import brings back is counted with its other records. */
+  #withGone([was, is]: RecordTransition<T>): RecordTransition<T> {
+    const gone = this.#gone.get(is.id);
+    this.#gone.delete(is.id);
+    return gone !== undefined && gone.importId === is.importId ? [gone, is] : [was, is];
+  }
+
+  async #keepGone(before: readonly T[], after: readonly T[]): Promise<void> {
+    const present = new Set(after.map(({ id }) => id));
+    await inSlices(before, (record) => {
+      if (!present.has(record.id)) this.#gone.set(record.id, record);
+    });
+  }
+}
+
+type RecordChanges = {
+  readonly keys: readonly RecordTransition<KeyRecord>[];
+  readonly accounts: readonly RecordTransition<AccountRecord>[];
+};
+
+/** Calls `take` with the events of all changes, keys first, in their order, imports last. */
 async function eachNews(
-  before: Records,
+  { keys, accounts }: RecordChanges,
   after: Records,
   take: (event: RecordEvent) => void,
 ): Promise<void> {
   const imports = new ImportEvents();
-  const keys = await findChangedRecords(before.keys, after.keys);
   const successors = new Set(keys.map(([, { replacedBy }]) => replacedBy));
   await inSlices(keys, (pair) => {
     if (imports.take(pair)) return;
@@ -145,7 +191,6 @@ async function eachNews(
       if (event !== undefined) take(event);
     }
   });
-  const accounts = await findChangedRecords(before.accounts, after.accounts);
   await inSlices(accounts, (pair) => {
     if (imports.take(pair)) return;
     const event = accountEvent(pair);

@@ -85,6 +85,59 @@ it("an account that changes to and fro in minutes is told each time, and once fo
   for (const one of gateways) one.stop();
 });
 
+it("a key that the store lost and has again is not told as issued, unlike a new one and one that an import brings", async () => {
+  const key = { account: "a", environment: "production", digest: "d" };
+  const [old, imported] = [
+    { ...key, id: "k_old" },
+    { ...key, id: "k_imported" },
+  ];
+  const withKeys = (...keys: unknown[]) => ({ ...recordsFrom([{ id: "a" }]), keys }) as never;
+  let records = withKeys(old, imported);
+  let changed = () => {};
+  const told: unknown[] = [];
+  const watcher = new RecordChangeWatcher({
+    keys: keysHeldBy(
+      () => records,
+      (heard) => {
+        changed = heard;
+      },
+    ),
+    quotas: { markFirst: async () => true },
+    log: createLog({ write: (line) => void told.push(JSON.parse(line)) }, "info"),
+  });
+  const change = (...keys: unknown[]) => {
+    records = withKeys(...keys);
+    changed();
+  };
+  const isTold = (count: number) =>
+    eventually(() => assert.equal(told.length, count), { withinMs: 10_000 });
+  // The key that is issued at each step is told when the step has been compared.
+  const [a, b, c] = ["k_a", "k_b", "k_c"].map((id) => ({ ...key, id }));
+  change(a);
+  await isTold(1);
+  const restored = { ...old };
+  change(a, restored, b);
+  await isTold(2);
+  change(a, restored, b, { ...imported, importId: "i" });
+  await isTold(3);
+  change(a, b, c);
+  await isTold(4);
+  change(a, b, c, { ...old, revokedMs: 1 });
+  await isTold(5);
+  watcher.stop();
+  const kinds = told.map((line) => {
+    const { kind, key: id, keys } = line as Record<string, unknown>;
+    return [kind, id ?? keys];
+  });
+  assert.deepEqual(kinds, [
+    ["key_issued", "k_a"],
+    ["key_issued", "k_b"],
+    ["keys_imported", 1],
+    ["key_issued", "k_c"],
+    ["key_revoked", "k_old"],
+  ]);
+});
+
 it("a gateway that has stopped asks the store about no further change", async () => {
   const all = (plan: string) => {
     return recordsFrom(Array.from({ length: 1_000 }, (_, i) => ({ id: `a${i}`, plan })));
