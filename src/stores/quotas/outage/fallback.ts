@@ -2,7 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
-import { lacksReason, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
@@ -17,6 +17,7 @@ import type { FallbackInputs } from "../redis/quota-store-options.ts";
 import { reportLost } from "../redis/store-warnings.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
+import { OutageReports } from "./outage-reports.ts";
 import { SettlementQueues, settlementDebt } from "./settlement-queues.ts";
 
 /** An outage handler that always knows whether the store is unreachable. */
@@ -67,15 +68,7 @@ class StoreFallback implements Fallback {
   readonly #settlements = new SettlementQueues((batch, bucket) => {
     return this.#breaker(bucket).settleMeters(batch);
   });
-  /** An outage whose buckets just tripped, while other buckets are probed for it. */
-  #tripping: { readonly began: StoreFailure; readonly buckets: Set<number> } | undefined;
-  /**
-   * An outage that began with a lost connection. It is told after the next probe, when the link
-   * knows what keeps a new one from being made.
-   */
-  #untold: StoreFailure | undefined;
-  /** Lost units that lines have told. */
-  #lostTold = 0;
+  readonly #reports: OutageReports;
   /** By bucket: the number of heartbeats in a row that had no answer. */
   readonly #beatsMissed = new Map<number, number>();
   #timer: NodeJS.Timeout | undefined;
@@ -103,6 +96,12 @@ class StoreFallback implements Fallback {
     const count = quotaClient.link.clustered ? BUCKET_COUNT : 1;
     this.#breakers = Array.from({ length: count }, (_, bucket) => {
       return new CircuitBreaker(this.#context, bucket, accountsMax / count);
+    });
+    this.#reports = new OutageReports({
+      report: options.report,
+      link: quotaClient.link,
+      mode: () => this.#context.policy.onStoreFailure,
+      lostUnits: () => this.lostUnits(),
     });
     void quotaClient.link.tried.then(() => this.#start());
   }
@@ -183,13 +182,13 @@ class StoreFallback implements Fallback {
   async close(): Promise<void> {
     this.#closed = true;
     clearTimeout(this.#timer);
-    this.#tellUntold();
+    this.#reports.tellUntold();
     await this.#settlements.finish();
     const settled = this.#breakers.map((breaker) => {
       return breaker.settleLast(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });
     await Promise.allSettled(settled);
-    this.#tellForgotten();
+    this.#reports.tellForgotten();
     reportLost(
       this.#options.report,
       this.#breakers.flatMap((breaker) => breaker.drop()),
@@ -237,27 +236,9 @@ class StoreFallback implements Fallback {
   #trip(bucket: number, failure: StoreFailure): void {
     const began = this.#breaker(bucket).trip(failure);
     this.#scheduleHeartbeat(PROBE_MS);
-    if (this.#tripping !== undefined) {
-      this.#tripping.buckets.add(bucket);
-      return;
-    }
-    const tripping = { began, buckets: new Set([bucket]) };
-    if (!this.#quotaClient.link.clustered) {
-      if (lacksReason(began)) this.#untold = began;
-      else this.#tellAway(began, tripping.buckets);
-      return;
-    }
-    this.#tripping = tripping;
-    void this.#probeAllBuckets().finally(() => {
-      if (this.#tripping === tripping) this.#tellTripping();
-    });
-  }
-
-  #tellTripping(): void {
-    const tripping = this.#tripping;
+    const tripping = this.#reports.tripped(bucket, began);
     if (tripping === undefined) return;
-    this.#tripping = undefined;
-    this.#tellAway(tripping.began, tripping.buckets);
+    void this.#probeAllBuckets().finally(() => this.#reports.tellTripping(tripping));
   }
 
   /**
@@ -275,32 +256,6 @@ class StoreFallback implements Fallback {
     await Promise.all(open.map(look));
   }
 
-  #tellUntold(): void {
-    const began = this.#untold;
-    if (began === undefined) return;
-    this.#untold = undefined;
-    const way = this.#quotaClient.link.health();
-    this.#tellAway(way.ok ? began : way.failure, new Set([0]));
-  }
-
-  #tellAway({ code, message: why }: StoreFailure, buckets: ReadonlySet<number>): void {
-    const { onStoreFailure: mode } = this.#context.policy;
-    this.#options.report("error", "store_away", { code, why, mode, ...this.#named([...buckets]) });
-  }
-
-  /** Logs the units of accounts that were forgotten since the last time, because they were too many. */
-  #tellForgotten(): void {
-    const units = this.lostUnits() - this.#lostTold;
-    this.#lostTold += units;
-    if (units > 0) this.#options.report("error", "charges_lost", { units });
-  }
-
-  /** The member of the log that says which breakers of a Cluster are meant. */
-  #named(buckets: readonly number[]) {
-    const clustered = this.#quotaClient.link.clustered;
-    return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
-  }
-
   #scheduleHeartbeat(ms: number): void {
     clearTimeout(this.#timer);
     if (!this.#closed) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
@@ -311,14 +266,11 @@ class StoreFallback implements Fallback {
     const away = this.#away();
     const beating = this.#beatOpen();
     const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
-    this.#tellUntold();
+    this.#reports.tellUntold();
     const back = away.filter((_, i) => charged[i] !== undefined);
     if (back.length > 0) {
-      // One may be back while others are still probed for its outage.
-      if (back.some((bucket) => this.#tripping?.buckets.has(bucket))) this.#tellTripping();
-      this.#tellForgotten();
       const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
-      this.#options.report("info", "store_back", { accountsCharged, ...this.#named(back) });
+      this.#reports.tellBack(back, accountsCharged);
     }
     await beating;
     this.#hastened = false;
@@ -328,9 +280,7 @@ class StoreFallback implements Fallback {
   }
 
   #awaitsOthers(): boolean {
-    return this.#breakers.some(
-      ({ isTripped, awaitsPeers: awaitsOthers }) => !isTripped && awaitsOthers,
-    );
+    return this.#breakers.some(({ isTripped, awaitsPeers }) => !isTripped && awaitsPeers);
   }
 
   /**

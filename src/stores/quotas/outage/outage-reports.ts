@@ -1,0 +1,94 @@
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { lacksReason, type StoreFailure } from "../../redis/store-failure.ts";
+import type { FailurePolicy } from "../quota-store.ts";
+import type { QuotaClient } from "../redis/quota-client.ts";
+
+/** An outage of a Cluster whose buckets just tripped, while other buckets are probed for it. */
+export type Tripping = { readonly began: StoreFailure; readonly buckets: Set<number> };
+
+type OutageReportsInputs = {
+  readonly report: Reporter;
+  readonly link: QuotaClient["link"];
+  readonly mode: () => FailurePolicy["onStoreFailure"];
+  /** The units of all accounts that were forgotten so far, because they were too many. */
+  readonly lostUnits: () => number;
+};
+
+/** Logs outages of the store: each once when it begins, each bucket once when it is back. */
+export class OutageReports {
+  readonly #inputs: OutageReportsInputs;
+  #tripping: Tripping | undefined;
+  /**
+   * An outage that began with a lost connection. It is told after the next probe, when the link
+   * knows what keeps a new one from being made.
+   */
+  #untold: StoreFailure | undefined;
+  /** Lost units that lines have told. */
+  #lostTold = 0;
+
+  constructor(inputs: OutageReportsInputs) {
+    this.#inputs = inputs;
+  }
+
+  /**
+   * The breaker of a bucket tripped. Returns the outage if the other buckets are to be probed for
+   * it before `tellTripping`.
+   */
+  tripped(bucket: number, began: StoreFailure): Tripping | undefined {
+    if (this.#tripping !== undefined) {
+      this.#tripping.buckets.add(bucket);
+      return undefined;
+    }
+    const tripping = { began, buckets: new Set([bucket]) };
+    if (this.#inputs.link.clustered) {
+      this.#tripping = tripping;
+      return tripping;
+    }
+    if (lacksReason(began)) this.#untold = began;
+    else this.#tellAway(tripping);
+    return undefined;
+  }
+
+  /** Logs an outage, unless that was done meanwhile. */
+  tellTripping(tripping: Tripping): void {
+    if (this.#tripping !== tripping) return;
+    this.#tripping = undefined;
+    this.#tellAway(tripping);
+  }
+
+  /** The link knows now why the connection of an outage was lost. */
+  tellUntold(): void {
+    const began = this.#untold;
+    if (began === undefined) return;
+    this.#untold = undefined;
+    const way = this.#inputs.link.health();
+    this.#tellAway({ began: way.ok ? began : way.failure, buckets: new Set([0]) });
+  }
+
+  /** Buckets are back. One may be back while others are still probed for its outage. */
+  tellBack(buckets: readonly number[], accountsCharged: number): void {
+    const tripping = this.#tripping;
+    if (tripping !== undefined && buckets.some((bucket) => tripping.buckets.has(bucket)))
+      this.tellTripping(tripping);
+    this.tellForgotten();
+    this.#inputs.report("info", "store_back", { accountsCharged, ...this.#named(buckets) });
+  }
+
+  /** Logs the units of accounts that were forgotten since the last time. */
+  tellForgotten(): void {
+    const units = this.#inputs.lostUnits() - this.#lostTold;
+    this.#lostTold += units;
+    if (units > 0) this.#inputs.report("error", "charges_lost", { units });
+  }
+
+  #tellAway({ began: { code, message: why }, buckets }: Tripping): void {
+    const { report, mode } = this.#inputs;
+    report("error", "store_away", { code, why, mode: mode(), ...this.#named([...buckets]) });
+  }
+
+  /** The member of the log that says which breakers of a Cluster are meant. */
+  #named(buckets: readonly number[]) {
+    const { clustered } = this.#inputs.link;
+    return clustered ? { buckets: buckets.toSorted((a, b) => a - b).join() } : {};
+  }
+}
