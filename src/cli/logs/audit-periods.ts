@@ -205,7 +205,10 @@ function unsettledAtResets({ resetsMs, settling }: PeriodSum, incidents: Inciden
   }, 0);
 }
 
-/** A window of an operation is not part of a plan and always exists. */
+/**
+ * Whether accounts of a plan count a window, in force or observed. A window of an operation is not
+ * part of a plan and always exists.
+ */
 function planHas(
   { plans, planBounds }: AuditInputs["config"],
   plan: string,
@@ -214,10 +217,11 @@ function planHas(
 ): boolean {
   const own = plans.get(plan);
   if (own === undefined || (meter === undefined && window.includes("."))) return true;
-  const metered = planBounds.get(plan)?.meters.find(({ name }) => name === meter)?.limits;
-  const limits = meter === undefined ? own : (metered ?? []);
+  const { meters = [], observe = [] } = planBounds.get(plan) ?? {};
+  const metered = meters.find(({ name }) => name === meter)?.limits ?? [];
+  const limits = own === "custom" ? observe : [...own, ...observe];
   const length = window.slice(window.lastIndexOf(".") + 1);
-  return limits !== "custom" && limits.some((limit) => limit.window === length);
+  return (meter === undefined ? limits : metered).some((limit) => limit.window === length);
 }
 
 /** `charges_uncertain` names the units of a meter as `production:acme#tokens`, others do not. */

@@ -18,7 +18,11 @@ const PLANS = new Map<string, unknown>([
   ["daily", [{ window: "day", limit: 100 }]],
   ["hourly", [{ window: "hour", limit: 100 }]],
   ["agreed", "custom"],
+  ["watched", [{ window: "day", limit: 50 }]],
+  ["watched by hand", "custom"],
 ]);
+const WATCHED = { observe: [{ window: "hour", limit: 9 }] };
+const BOUNDS = new Map(["watched", "watched by hand"].map((plan) => [plan, WATCHED]));
 
 const OPEN = "what was open in it is not known";
 
@@ -68,7 +72,7 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
     return open.map((one) => ({ ...ACME, units: one[place], decidedAt: NOON, ...one[2] }));
   };
   const inputs = {
-    config: { plans: PLANS as never, planBounds: new Map(), historyMs: DAY_MS },
+    config: { plans: PLANS as never, planBounds: BOUNDS as never, historyMs: DAY_MS },
     hasDescriptions: true,
     ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
   };
@@ -270,6 +274,16 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ lines, windows: [{ used: 5 }] }), drift(-4));
     const operation = judged({ lines: [], windows: [{ window: "few.day", used: 4 }] });
     assert.deepEqual(operation, [["few.day", "drift", 4, undefined]]);
+  });
+
+  it("is explained by a changed plan that only observes it, as that counts it too", () => {
+    for (const plan of ["watched", "watched by hand"]) {
+      const lines = [["daily", 5] as const, [plan, 2] as const];
+      const of = (used: number) => judged({ plan, lines, windows: [{ window: "hour", used }] });
+      const why = "5 units fewer: the plan was changed, and daily does not have the window";
+      assert.deepEqual(of(2), [["hour", "explained", 0, why]], plan);
+      assert.deepEqual(of(1), [["hour", "drift", -6, undefined]], plan);
+    }
   });
 
   it("of keys has drift where it has fewer, unless one of them got that cap in the window", () => {
