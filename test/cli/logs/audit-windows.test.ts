@@ -21,7 +21,7 @@ const PLANS = new Map<string, unknown>([
   ["watched", [{ window: "day", limit: 50 }]],
   ["watched by hand", "custom"],
 ]);
-const WATCHED = { observe: [{ window: "hour", limit: 9 }] };
+const WATCHED = { meters: [], observe: [{ window: "hour", limit: 9 }] };
 const BOUNDS = new Map(["watched", "watched by hand"].map((plan) => [plan, WATCHED]));
 
 const OPEN = "what was open in it is not known";
