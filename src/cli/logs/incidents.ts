@@ -232,11 +232,15 @@ export class Incidents {
   }
 }
 
-/** Lines name their accounts as `production:acme 3, staging:other 1`. */
+/** Lines name their accounts as `production:acme 3, staging:other 1`, and some more than once. */
 function unitsByAccount({ accounts }: LoggedEvent): Map<string, number> | undefined {
   if (typeof accounts !== "string") return undefined;
-  const found = accounts.split(", ").map((each) => /^(\S+) (\d{1,15})$/.exec(each));
-  return new Map(found.flatMap((each) => (each ? [[each[1] as string, Number(each[2])]] : [])));
+  const found = new Map<string, number>();
+  for (const each of accounts.split(", ")) {
+    const [, id, units] = /^(\S+) (\d{1,15})$/.exec(each) ?? [];
+    if (id !== undefined) found.set(id, (found.get(id) ?? 0) + Number(units));
+  }
+  return found;
 }
 
 /**

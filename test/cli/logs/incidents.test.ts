@@ -34,6 +34,23 @@ describe("incidents in logs", () => {
     assert.equal(incidents.uncertainOf(many, HOUR), 10 ** 15 - 1);
   });
 
+  it("add up what one line names twice, of an account and of its meter", () => {
+    const incidents = new Incidents();
+    const accounts = "production:acme 1, production:acme#tokens 50, production:other 2";
+    const twice = `${accounts}, ${accounts}`;
+    incidents.event({ msg: "charges_uncertain", time: NOON, accounts: twice });
+    incidents.event({ msg: "charges_lost", time: NOON, units: 6, accounts: twice });
+    const names = ["acme", "acme#tokens", "other"].map((account) => ({ ...ACME, account }));
+    assert.deepEqual(
+      names.map((each) => incidents.uncertainOf(each, HOUR)),
+      [2, 100, 4],
+    );
+    assert.deepEqual(
+      names.map((each) => incidents.lostOf(each, HOUR)),
+      [2, 100, 4],
+    );
+  });
+
   it("are of a period from ten seconds before it until ten after it, as clocks differ", () => {
     const at = (ms: number) => {
       const incidents = new Incidents();

@@ -216,12 +216,14 @@ export function reportLost(report: Reporter, charges: readonly UncertainCharge[]
  * `production:acme 3, production:acme#tokens 2000`. The sum is without those of meters.
  */
 function namedUnits(charges: readonly UncertainCharge[]) {
-  const texts = charges.flatMap(({ accountRef, units, meters = [] }) => [
-    ...(units > 0 ? [`${accountId(accountRef)} ${units}`] : []),
-    ...meters
-      .filter((each) => each.units > 0)
-      .map((each) => `${accountId(accountRef)}#${each.name} ${each.units}`),
-  ]);
+  const named = new Map<string, number>();
+  const add = (name: string, units: number) => {
+    if (units > 0) named.set(name, (named.get(name) ?? 0) + units);
+  };
+  for (const { accountRef, units, meters = [] } of charges) {
+    add(accountId(accountRef), units);
+    for (const meter of meters) add(`${accountId(accountRef)}#${meter.name}`, meter.units);
+  }
   const sum = charges.reduce((before, { units }) => before + units, 0);
-  return { units: sum, accounts: texts.join(", ") };
+  return { units: sum, accounts: [...named].map((each) => each.join(" ")).join(", ") };
 }

@@ -53,7 +53,7 @@ describe("a count that is lower than it was", () => {
 });
 
 describe("uncertain charges", () => {
-  it("name what has units, of plans and of meters, and are not told where nothing has", () => {
+  it("name once what has units, of plans and of meters, and are not told where nothing has", () => {
     const told: Told[] = [];
     const report = (level: string, message: string, details?: Record<string, unknown>) => {
       told.push({ level, message, details });
@@ -66,10 +66,12 @@ describe("uncertain charges", () => {
       free,
       { accountRef: account("ada"), units: 3, meters: [tokens(0)] },
       { accountRef: account("bob"), units: 0, meters: [tokens(2_000)] },
+      { accountRef: account("ada"), units: 1, meters: [tokens(10)] },
+      { accountRef: account("bob"), units: 0, meters: [tokens(5)] },
     ];
-    assert.equal(reportUncertain(report, "redis://host", some), 3);
-    const accounts = "production:ada 3, production:bob#tokens 2000";
-    const details = { store: "redis://host", units: 3, accounts };
+    assert.equal(reportUncertain(report, "redis://host", some), 4);
+    const accounts = "production:ada 4, production:bob#tokens 2005, production:ada#tokens 10";
+    const details = { store: "redis://host", units: 4, accounts };
     assert.deepEqual(told, [{ level: "warn", message: "charges_uncertain", details }]);
   });
 });
