@@ -3,10 +3,11 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { meterPart } from "../../../../src/core/quota/meters.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
+import { bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { withTimeout } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
-import { countedIn, moveMeters, namesOf } from "../redis/moving-slot.ts";
+import { countedIn, moveKeys, moveMeters, namesOf } from "../redis/moving-slot.ts";
 import { account, perDay, spend } from "../redis/redis-kit.ts";
 import { openFallback } from "./fallback-kit.ts";
 
@@ -105,6 +106,26 @@ describe("while a slot moves and a meter is on the other node than its account",
     await finish();
     await eventually(() => assert.equal(house.gate.owedUnits(), 0), { withinMs: 10_000 });
     assert.equal(await countedIn(cluster, moving), 1 + share);
+  });
+
+  it("no bucket is away whose heartbeats the two nodes cannot answer, and its accounts have their whole limit", async () => {
+    const policy = { ...PATIENT, expectedGateways: 2 };
+    await using house = await openFallback(cluster, { policy });
+    const [name] = namesOf([0], 1, "beats") as [string];
+    const source = cluster.clients[cluster.ownerOf(bucketSlot(0))];
+    const refused = async () => {
+      const text = String(await source?.info("errorstats"));
+      return Number(/errorstat_TRYAGAIN:count=(\d+)/.exec(text)?.[1] ?? 0);
+    };
+    const before = await refused();
+    const finish = await moveKeys(cluster, 0, ["tg:{0}:peers"]);
+    // Two heartbeats in a row that nobody answered would be an outage, and its probes follow.
+    await eventually(async () => assert.ok((await refused()) >= before + 3), { withinMs: 20_000 });
+    assert.deepEqual([house.gate.health(), house.changes()], [{ ok: true }, []]);
+    const asked = await ask(house.store, name, PLAIN, LIMIT + 1);
+    assert.equal(asked.admitted, LIMIT);
+    await finish();
+    assert.deepEqual(house.changes(), []);
   });
 
   it("a gateway that ends charges what it owes if the slot has moved, and tells it as lost if not", async () => {

@@ -28,11 +28,17 @@ export async function countedIn({ clients }: TestCluster, name: string): Promise
   return sum;
 }
 
+/** Moves the hashes of meters of these accounts alone, as `moveKeys`. */
+export function moveMeters(cluster: TestCluster, bucket: number, names: readonly string[]) {
+  const keys = names.map((name) => `${accountKey("tg", account(name)).replace(":{", ":c{")}:m`);
+  return moveKeys(cluster, bucket, keys);
+}
+
 /**
- * Begins to move the slot of a bucket to the next node, and moves the hashes of meters of these accounts
- * alone. What it returns moves the rest.
+ * Begins to move the slot of a bucket to the next node, and moves these keys alone. What it returns
+ * moves the rest.
  */
-export async function moveMeters(cluster: TestCluster, bucket: number, names: readonly string[]) {
+export async function moveKeys(cluster: TestCluster, bucket: number, keys: readonly string[]) {
   const slot = bucketSlot(bucket);
   const from = cluster.ownerOf(slot);
   const to = (from + 1) % cluster.nodes.length;
@@ -44,10 +50,7 @@ export async function moveMeters(cluster: TestCluster, bucket: number, names: re
   const migrate = (key: string) => {
     return source.call("MIGRATE", "127.0.0.1", Number(cluster.nodes[to]?.port), key, 0, 5_000);
   };
-  for (const name of names) {
-    const key = `${accountKey("tg", account(name)).replace(":{", ":c{")}:m`;
-    assert.equal(await migrate(key), "OK", `${name} has a meter`);
-  }
+  for (const key of keys) assert.equal(await migrate(key), "OK", `${key} is there`);
   return async () => {
     for (const key of await source.cluster("GETKEYSINSLOT", slot, 10_000)) await migrate(key);
     for (const redis of [target, source]) {
