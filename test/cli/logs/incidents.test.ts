@@ -40,15 +40,10 @@ describe("incidents in logs", () => {
     const twice = `${accounts}, ${accounts}`;
     incidents.event({ msg: "charges_uncertain", time: NOON, accounts: twice });
     incidents.event({ msg: "charges_lost", time: NOON, units: 6, accounts: twice });
-    const names = ["acme", "acme#tokens", "other"].map((account) => ({ ...ACME, account }));
-    assert.deepEqual(
-      names.map((each) => incidents.uncertainOf(each, HOUR)),
-      [2, 100, 4],
-    );
-    assert.deepEqual(
-      names.map((each) => incidents.lostOf(each, HOUR)),
-      [2, 100, 4],
-    );
+    for (const of of ["uncertainOf", "lostOf"] as const) {
+      const units = (account: string) => incidents[of]({ ...ACME, account }, HOUR);
+      assert.deepEqual(["acme", "acme#tokens", "other"].map(units), [2, 100, 4], of);
+    }
   });
 
   it("are of a period from ten seconds before it until ten after it, as clocks differ", () => {
@@ -230,39 +225,6 @@ describe("incidents in logs", () => {
       assert.deepEqual([11_000, 11_001].map(isAwayFrom), [true, false], "clocks differ");
     });
   }
-});
-
-describe("the reach of logs", () => {
-  const spanOf = (...hours: readonly number[]) => {
-    const span = new LogSpan();
-    for (const hour of hours) span.line(NOON + hour * HOUR_MS);
-    return span;
-  };
-
-  it("is told with the first and the last line where a period is not all in them", () => {
-    const gap = spanOf(0.5, 2).gapIn(HOUR, null, false);
-    assert.match(
-      gap ?? "",
-      /begin inside it.* of 2026-11-02 12:30:00Z, .* of 2026-11-02 14:00:00Z/,
-    );
-    assert.match(spanOf(-1, 0.5).gapIn(HOUR, null, false) ?? "", /^the logs end inside it/);
-    assert.equal(spanOf(0, 1).gapIn(HOUR, null, false), undefined);
-    assert.equal(spanOf(1, 0).gapIn(HOUR, null, false), undefined, "in whatever order");
-    assert.equal(new LogSpan().gapIn(HOUR, null, false), "the logs have no line");
-    assert.match(spanOf(0.5).gapIn(HOUR, null, false) ?? "", /^the logs begin inside it/);
-  });
-
-  it("holds the whole life of an account that was created as they began", () => {
-    const span = spanOf(0.5, 1);
-    assert.equal(span.gapIn(HOUR, NOON + HOUR_MS / 2 - 10_000, false), undefined);
-    assert.ok(span.gapIn(HOUR, NOON + HOUR_MS / 2 - 10_001, false));
-  });
-
-  it("ends a minute before now at the latest, while the period runs", () => {
-    const until = (ms: number) => spanOf(0, 0.5).gapIn({ ...HOUR, toMs: NOON + ms }, null, true);
-    assert.equal(until(HOUR_MS / 2 + 60_000), undefined);
-    assert.ok(until(HOUR_MS / 2 + 60_001));
-  });
 });
 
 describe("days that are over", () => {
