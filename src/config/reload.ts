@@ -152,7 +152,8 @@ export function planMissing(
   before: readonly AccountRecord[],
   after: readonly AccountRecord[],
 ): string | undefined {
-  const without = stranded(config, after);
+  const changed = after.filter((account, i) => account !== before[i]);
+  const without = stranded(config, changed);
   if (without.length === 0) return undefined;
   const plans = new Map(before.map(({ id, plan }) => [id, plan]));
   const moved = without.find(({ id, plan, importId }) => {

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from "node:timers/promises";
-import { inSlices } from "../../base/event-loop.ts";
+import { differingIndexes, inSlices } from "../../base/event-loop.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
 import {
   accountEvent,
@@ -209,9 +209,8 @@ export async function findChangedRecords<T extends { readonly id: string }>(
 ): Promise<readonly RecordTransition<T>[]> {
   const old = new Map<string, T>();
   const changed: T[] = [];
-  await inSlices(after.length > before.length ? after : before, (_, i) => {
+  await inSlices((await differingIndexes(before, after)) ?? [], (i) => {
     const [was, is] = [before[i], after[i]];
-    if (was === is) return;
     if (was !== undefined) old.set(was.id, was);
     if (is !== undefined) changed.push(is);
   });

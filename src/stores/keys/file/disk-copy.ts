@@ -47,18 +47,25 @@ export type DiskCopyOptions = {
   readonly lockWaitMs?: number;
   /** How soon records that could not be written are tried again. */
   readonly retryMs?: number;
+  /** How soon newer records are written: a copy of 150,000 takes half a second of processor. */
+  readonly pauseMs?: number;
 };
 
 /** Changes nothing on disk. Rejects if there is a copy that cannot be read at all. */
 export async function openDiskCopy(
   file: string,
   report: Reporter,
-  { lockWaitMs = 5_000, retryMs = 5_000, isOther = () => false }: DiskCopyOptions = {},
+  {
+    lockWaitMs = 5_000,
+    retryMs = 5_000,
+    pauseMs = 1_000,
+    isOther = () => false,
+  }: DiskCopyOptions = {},
 ): Promise<DiskCopy> {
   const { found, damaged, hasCounters } = await read(file);
   const other = found !== undefined && isOther(found.id) ? found : undefined;
   const writer = new CopyWriter(file, report, {
-    ...{ lockWaitMs, retryMs, isOther },
+    ...{ lockWaitMs, retryMs, pauseMs, isOther },
     keepsFound: hasCounters || damaged !== undefined || other !== undefined,
   });
   const aside = new SerialQueue();
@@ -89,7 +96,10 @@ export async function openDiskCopy(
 type WriterOptions = Required<DiskCopyOptions> & { readonly keepsFound: boolean };
 type NamedRecords = NonNullable<DiskCopy["found"]>;
 
-/** Writes the newest records, and tries again until they are written. */
+/**
+ * Writes the newest records, the first at once and later ones after a pause, and tries again until
+ * they are written.
+ */
 class CopyWriter {
   readonly #file: string;
   readonly #report: Reporter;
@@ -97,7 +107,7 @@ class CopyWriter {
   #keepsFound: boolean;
   #wanted: NamedRecords | undefined;
   #writing: Promise<void> | undefined;
-  #retry: NodeJS.Timeout | undefined;
+  #next: NodeJS.Timeout | undefined;
   #trouble = false;
   #closed = false;
 
@@ -115,13 +125,13 @@ class CopyWriter {
 
   write(records: NamedRecords): void {
     this.#wanted = records;
-    this.#start();
+    if (this.#next === undefined || this.#trouble) this.#start();
   }
 
   /** Tries once more what is not written yet. */
   async close(): Promise<void> {
     this.#closed = true;
-    clearTimeout(this.#retry);
+    clearTimeout(this.#next);
     await this.#writing;
     if (this.#wanted === undefined) return;
     this.#start();
@@ -129,22 +139,24 @@ class CopyWriter {
   }
 
   #start(): void {
-    clearTimeout(this.#retry);
-    this.#writing ??= this.#writeAll();
+    clearTimeout(this.#next);
+    this.#next = undefined;
+    this.#writing ??= this.#writeNewest();
   }
 
-  async #writeAll(): Promise<void> {
-    let failed = false;
-    while (this.#wanted !== undefined && !failed) {
-      const tried = this.#wanted;
-      this.#wanted = undefined;
-      const isWritten = await this.#writeOne(tried);
-      failed = !isWritten && this.#wanted === undefined;
-      if (failed) this.#wanted = tried;
-    }
+  async #writeNewest(): Promise<void> {
+    const tried = this.#wanted;
+    this.#wanted = undefined;
+    const isWritten = tried === undefined || (await this.#writeOne(tried));
     this.#writing = undefined;
-    if (!failed || this.#closed) return;
-    this.#retry = setTimeout(() => this.#start(), this.#options.retryMs).unref();
+    const { pauseMs, retryMs } = this.#options;
+    const waitMs = isWritten || this.#wanted !== undefined ? pauseMs : retryMs;
+    if (!isWritten) this.#wanted ??= tried;
+    if (this.#closed) return;
+    this.#next = setTimeout(() => {
+      this.#next = undefined;
+      if (this.#wanted !== undefined) this.#start();
+    }, waitMs).unref();
   }
 
   async #writeOne({ records, id }: NamedRecords): Promise<boolean> {

@@ -1,4 +1,4 @@
-import { inSlices } from "../../../base/event-loop.ts";
+import { differingIndexes, inSlices } from "../../../base/event-loop.ts";
 import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/records.ts";
 
 /**
@@ -24,8 +24,9 @@ export async function keepRevocations(
 ): Promise<RevocationMerge> {
   const keys = [...found];
   let changed = 0;
-  await inSlices(found, (key, i) => {
-    if (key === known.records.keys[i]) return;
+  await inSlices((await differingIndexes(found, known.records.keys)) ?? [], (i) => {
+    const key = found[i];
+    if (key === undefined) return;
     const own = known.find(key.digest);
     if (own === undefined || own === key || own.id !== key.id) return;
     // An expiry may be put off, a revocation never. In the order of changes the later expiry holds.

@@ -1,4 +1,4 @@
-import { inSlices } from "../../../base/event-loop.ts";
+import { differingIndexes, inSlices } from "../../../base/event-loop.ts";
 import { findById, type HasId } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { DamagedRecordError, IS_DAMAGED } from "../key-store.ts";
@@ -47,15 +47,13 @@ async function listChanges<T extends HasId>(
   max: number,
 ): Promise<ListChanges<T> | undefined> {
   const [made, old]: [T[], T[]] = [[], []];
-  const longer = after.length > before.length ? after : before;
-  const isCompared = await inSlices(before === after ? [] : longer, (_, i) => {
+  const indexes = await differingIndexes(before, after, max);
+  if (indexes === undefined) return undefined;
+  await inSlices(indexes, (i) => {
     const [was, is] = [before[i], after[i]];
-    if (was === is) return true;
     if (was !== undefined) old.push(was);
     if (is !== undefined) made.push(is);
-    return made.length <= max && old.length <= max;
   });
-  if (!isCompared) return undefined;
   if (old.length === 0) return { old, made, gone: old };
   const [known, stays] = [new Set(old), new Set(made)];
   const left = new Set(made.map(({ id }) => id));

@@ -1,5 +1,7 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { replaceById } from "../../../core/keys/edit-keys.ts";
 import { maskKeys } from "../../../core/keys/key.ts";
+import { FEW_RECORDS } from "../../../core/keys/new-ids.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import { type ReadRecords, RecordCollector } from "../records/record-collector.ts";
@@ -84,13 +86,16 @@ export async function merged<T extends { readonly id: string }>(
   fresh: readonly T[],
   gone: ReadonlySet<string>,
 ): Promise<readonly T[]> {
+  const news = fresh.filter(({ id }) => findById(before, id) === undefined);
+  if (fresh.length === 0 && gone.size === 0) return before;
+  if (fresh.length <= FEW_RECORDS && gone.size === 0)
+    return [...replaceById(before, fresh), ...news];
   const instead = new Map<T | undefined, T>();
   for (const record of fresh) {
     const old = findById(before, record.id);
     if (old !== undefined) instead.set(old, record);
   }
   const away = new Set([...gone].map((id) => findById(before, id)));
-  const news = fresh.filter(({ id }) => findById(before, id) === undefined);
   if (instead.size === 0 && away.size === 0)
     return news.length === 0 ? before : [...before, ...news];
   const kept: T[] = [];

@@ -8,6 +8,7 @@ import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
 import type { Reporter } from "../../../../src/telemetry/log/log.ts";
+import { expectDuration } from "../../../support/in-time.ts";
 import { eventually } from "../../../support/poll.ts";
 import { record, withAccounts } from "../record.ts";
 
@@ -33,6 +34,23 @@ describe("The copy of the keys on disk", () => {
     for (let i = 1; i <= records.length; i++) copy.write(withAccounts(...records.slice(0, i)));
     await copy.close();
     assert.deepEqual((await openDiskCopy(file, () => {})).found?.records, withAccounts(...records));
+  });
+
+  it("is written once for many changes in a while, and the newest at the end of it", async (t) => {
+    const copy = await openDiskCopy(newFile(), () => {}, { pauseMs: 400 });
+    const keysThere = async () => (await openDiskCopy(file, () => {})).found?.records.keys.length;
+    let changes = 0;
+    const changeUntilWritten = (least: number) =>
+      eventually(async () => {
+        changes += 1;
+        copy.write(withAccounts(...Array.from({ length: changes }, (_, i) => record(`k_${i}`))));
+        assert.ok(Number(await keysThere()) >= least);
+      });
+    await changeUntilWritten(1);
+    const again = { wantedMs: 300, lateMs: 5_000 };
+    await expectDuration(t, again, () => changeUntilWritten(2));
+    await eventually(async () => assert.equal(await keysThere(), changes));
+    await copy.close();
   });
 
   it("waits for another gateway of the machine that writes it", async () => {
