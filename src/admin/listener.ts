@@ -9,6 +9,7 @@ import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
 import type { MetricsRecorder } from "../telemetry/metrics/metrics-recorder.ts";
 import { type AnswerDeps, answerRequest } from "./answer-request.ts";
+import { KeptList } from "./api/kept-list.ts";
 import { Dashboard } from "./dashboard-stats.ts";
 import { atMostEvery } from "./http/at-most-every.ts";
 import { evictConnections } from "./http/connection-limit.ts";
@@ -21,7 +22,7 @@ import { type AdminResponse, problemResponse, securityFields } from "./http/resp
 import { createPrometheusMetrics, type PrometheusMetrics } from "./prometheus.ts";
 import { ReadingHistory } from "./reading-history.ts";
 
-export type AdminDeps = Omit<AnswerDeps, "events" | "metrics"> & {
+export type AdminDeps = Omit<AnswerDeps, "events" | "metrics" | "usageList"> & {
   /** The metrics as text. */
   readonly metrics: Pick<PrometheusMetrics, "render">;
   /** The current figures, for the live stream. Never rejects. */
@@ -82,7 +83,7 @@ export async function startAdmin(
   const metrics = atMostEvery(RENDER_EVERY_MS, async () =>
     Buffer.from(await options.metrics.render()),
   );
-  const deps: AnswerDeps = { ...options, events, metrics };
+  const deps: AnswerDeps = { ...options, events, metrics, usageList: new KeptList() };
   const serve = (request: IncomingMessage, response: ServerResponse) => {
     const deadline = setTimeout(() => request.socket.destroy(), limits.responseTimeoutMs);
     response.once("close", () => clearTimeout(deadline));
@@ -120,6 +121,7 @@ export async function startAdmin(
   server.on("error", (error) => options.log.error("admin_listener_failed", { why: error.message }));
   const closeAll = () => {
     events.close();
+    deps.usageList.drop();
     return close(server);
   };
   return { url: urlOf(server), close: closeAll };

@@ -17,6 +17,7 @@ import {
   RETRY_AFTER_1,
   unknownIdResponse,
 } from "../http/response.ts";
+import type { KeptList, RankedUsage } from "./kept-list.ts";
 
 /**
  * The parts of the gateway that the API works on. The process supplies them. `now` is the
@@ -41,6 +42,8 @@ export type ApiDeps = {
   readonly events: Pick<EventStream, "open">;
   /** The figures of the last 15 minutes, the oldest first. */
   readonly readings: () => readonly object[];
+  /** The usage that was listed last, for the pages that follow. */
+  readonly usageList: KeptList<RankedUsage>;
   /** The name of this gateway among those that share its store. */
   readonly name: string;
   /** The version of the gateway. */

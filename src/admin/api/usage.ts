@@ -1,4 +1,5 @@
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
+import { stranded } from "../../config/reload.ts";
 import {
   bansReport,
   findUsageSubject,
@@ -14,8 +15,10 @@ import {
   readCounts,
   readUsage,
   shareOf,
+  type UsageFilter,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
+import type { OnMissing } from "../../stores/quotas/quota-store.ts";
 import {
   type AdminResponse,
   jsonResponse,
@@ -23,7 +26,8 @@ import {
   unknownIdResponse,
 } from "../http/response.ts";
 import { type ApiRequest, recordsUnknown } from "./api-request.ts";
-import { pageResponse, rankedId } from "./pagination.ts";
+import type { RankedUsage } from "./kept-list.ts";
+import { pageResponse, rankedId, takePage } from "./pagination.ts";
 import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts";
 import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
 
@@ -60,25 +64,45 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
     top: top === null ? undefined : Number(top),
   };
   return fromReachableStore(deps, async (onMissing) => {
-    const { accounts } = deps.keys.records();
-    const reports = await readUsage(deps.quotas, accounts, deps.config(), filter, onMissing);
-    const named = reports.map((report) => {
-      return { id: rankedId(-shareOf(report), report.account), report };
-    });
-    return pageResponse(named, { path: "/api/usage", query }, (page) =>
+    const ranked =
+      (query.has("after") ? deps.usageList.find(JSON.stringify(filter)) : undefined) ??
+      (await rankUsage(deps, filter, onMissing));
+    return pageResponse(ranked, { path: "/api/usage", query }, (page) =>
       page.map(({ report }) => report),
     );
   });
 }
 
-/** The counts of all accounts as the store has them now, for an audit. */
+/** Reads the usage of all accounts, and keeps it for the next pages unless a part is missing. */
+async function rankUsage(
+  deps: ApiRequest["deps"],
+  filter: UsageFilter,
+  onMissing: OnMissing,
+): Promise<readonly RankedUsage[]> {
+  let isWhole = true;
+  const { accounts } = deps.keys.records();
+  const reports = await readUsage(deps.quotas, accounts, deps.config(), filter, (...missing) => {
+    isWhole = false;
+    onMissing(...missing);
+  });
+  const ranked = reports.map((report) => {
+    return { id: rankedId(-shareOf(report), report.account), report };
+  });
+  if (isWhole) deps.usageList.keep(JSON.stringify(filter), ranked);
+  return ranked;
+}
+
+/** The counts of all accounts as the store has them now, for an audit: those of a page are read. */
 export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  const { keys, accounts } = deps.keys.records();
+  const uncounted = new Set(stranded(deps.config(), accounts));
+  const counted = accounts.filter((account) => !uncounted.has(account));
+  const taken = takePage(counted, { path: "/api/counts", query }, accounts);
+  if (!taken.ok) return taken.response;
+  const { page, answer } = taken.value;
   return fromReachableStore(deps, async (onMissing) => {
-    const records = deps.keys.records();
-    const reports = await readAllCounts(deps.quotas, deps.config(), records, onMissing);
-    const named = reports.map((report) => ({ id: report.account, report }));
-    const tell = (page: readonly (typeof named)[number][]) => page.map(({ report }) => report);
-    return pageResponse(named, { path: "/api/counts", query }, tell, records.accounts);
+    const records = { keys, accounts: page };
+    return answer(await readAllCounts(deps.quotas, deps.config(), records, onMissing));
   });
 }
 
