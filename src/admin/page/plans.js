@@ -7,13 +7,16 @@ import { without } from "./lists.js";
 const LOOK_MAX = 2_000;
 /** To read very many accounts may take the gateway as long as it gives any response. */
 const LOOK_MS = 60_000;
+/** The most rows that are drawn: the browser stands still for seconds while it draws 20,000. */
+const ROWS_MAX = 200;
 
 /** Plans by environment: their limits, their accounts, and the requests that they admit. */
 export function plansView({ api, live }) {
   const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   const nearest = el("div", {});
   let known;
-  const draw = () => known && drawPlans(content, known, live.figures);
+  const { element: search, choose } = rowSearch(() => draw());
+  const draw = () => known && drawPlans(content, choose(known), known.plans, live.figures);
   const get = inOrder((path) => api.get(path));
   const page = inOrder((path) => api.page(path, LOOK_MS));
   const look = async () => {
@@ -48,6 +51,7 @@ export function plansView({ api, live }) {
       "div",
       {},
       heading("Plans", "Their limits, and what they decided since the start of this gateway."),
+      search,
       content,
       section("Nearest to a limit", nearest),
     ),
@@ -55,17 +59,52 @@ export function plansView({ api, live }) {
   };
 }
 
-function drawPlans(content, { plans, environments, reports }, figures) {
-  const rows = reports.flatMap(({ plan, environments: held }) =>
-    environments.map((environment) => {
-      const use = figures?.plans.find(
-        (one) => one.plan === plan && one.environment === environment,
+/** A search for plans and environments, which is there if not all rows are drawn without it. */
+function rowSearch(draw) {
+  const told = el("p", { class: "hint", role: "status" });
+  const input = el("input", {
+    type: "search",
+    id: "search",
+    placeholder: "plan, environment …",
+    maxlength: 200,
+    autocomplete: "off",
+    spellcheck: "false",
+    oninput: draw,
+  });
+  const element = el("div", {});
+  const choose = ({ environments, reports }) => {
+    const all = reports.flatMap(({ plan, environments: held }) =>
+      environments.map((environment) => ({ plan, environment, accounts: held[environment] ?? 0 })),
+    );
+    if (all.length <= ROWS_MAX) {
+      fill(element);
+      return all;
+    }
+    if (!input.isConnected) {
+      fill(
+        element,
+        el("div", { class: "search" }, el("label", { for: "search" }, "Search"), input, told),
       );
-      const { admitted = 0, refused = 0 } = use ?? {};
-      const accounts = held[environment] ?? 0;
-      return { plan, shown: plans[plan], environment, accounts, admitted, refused };
-    }),
-  );
+    }
+    const words = input.value.toLowerCase().split(/\s+/);
+    const fitting = all.filter(({ plan, environment }) =>
+      words.every((word) => `${plan} ${environment}`.toLowerCase().includes(word)),
+    );
+    const left = Math.max(0, fitting.length - ROWS_MAX);
+    const not = left > 0 ? `, without ${count(left)} that a search finds` : "";
+    const text = `${count(fitting.length - left)} of ${count(all.length)} rows${not}`;
+    if (told.textContent !== text) told.textContent = text;
+    return fitting.slice(0, ROWS_MAX);
+  };
+  return { element, choose };
+}
+
+function drawPlans(content, chosen, plans, figures) {
+  const rows = chosen.map(({ plan, environment, accounts }) => {
+    const use = figures?.plans.find((one) => one.plan === plan && one.environment === environment);
+    const { admitted = 0, refused = 0 } = use ?? {};
+    return { plan, shown: plans[plan], environment, accounts, admitted, refused };
+  });
   const text = JSON.stringify(rows);
   if (content.dataset.shown === text) return;
   content.dataset.shown = text;
@@ -87,7 +126,7 @@ function drawPlans(content, { plans, environments, reports }, figures) {
         count(row.admitted),
         count(row.refused),
       ]),
-      empty: "There is no plan.",
+      empty: Object.keys(plans).length > 0 ? "Nothing fits this search." : "There is no plan.",
     }),
   );
 }

@@ -195,3 +195,29 @@ describe("two who change the same account", () => {
     assert.equal(await focused(page), "Rotate");
   });
 });
+
+describe("the plans", () => {
+  it("of 500 by 40 environments are drawn as 200 rows, and a search finds each of the others", async () => {
+    await using house = await startTestGateway();
+    const { page } = await openTab("about:blank");
+    const names = (of: string, length: number) =>
+      Array.from({ length }, (_, i) => `${of}${String(i).padStart(3, "0")}`);
+    const each = (all: readonly string[], value: unknown) =>
+      Object.fromEntries(all.map((name) => [name, value]));
+    const [plans, environments] = [names("plan", 500), names("env", 40)];
+    const config = { plans: each(plans, { minute: 60 }), environments: each(environments, {}) };
+    const reports = plans.map((plan) => ({ plan, accounts: 6, environments: { env000: 6 } }));
+    await page.route("**/api/config", (route) => route.fulfill({ json: config }));
+    await page.route("**/api/plans", (route) => route.fulfill({ json: reports }));
+    await page.goto(`${house.adminUrl}/#/plans`);
+    await page.getByText("200 of 20,000 rows, without 19,800 that a search finds").waitFor();
+    assert.equal((await cells(page, "Plans")).length, 200);
+    await page.getByLabel("Search").fill("PLAN499 env039");
+    await page.getByText("1 of 20,000 rows", { exact: true }).waitFor();
+    assert.match((await cells(page, "Plans"))[0]?.[0] ?? "", /plan499.*env039/s);
+    await page.getByLabel("Search").fill("nothing such");
+    await page.getByText("Nothing fits this search.").waitFor();
+    await page.getByLabel("Search").fill("");
+    await page.getByText("200 of 20,000 rows, without 19,800 that a search finds").waitFor();
+  });
+});
