@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
-import { BAN, called, DAY_END, NOON, openBatch, quotaRequest, spent } from "./queue-kit.ts";
+import { BAN, called, DAY_END, exhaust, NOON, openBatch, quotaRequest, spent } from "./queue-kit.ts";
 
 describe("a request of an account that a message said is banned", () => {
   const open = {
@@ -45,5 +46,37 @@ describe("a request of an account that a message said is banned", () => {
     house.calls[1]?.answer({ ...open, strikes: 0, granted: 1 });
     const answer = await asked;
     assert.ok("decision" in answer && answer.admitted);
+  });
+
+  it("leaves no uncertain charge if its call may have run, as one that may be admitted does", async () => {
+    using house = openBatch();
+    const { batch, decisionCache, uncertain } = house;
+    const lost = { failure: new StoreFailure("late", "late", "unknown") };
+    const before = batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    house.calls[0]?.answer(lost);
+    await before;
+    assert.deepEqual(uncertain, [1]);
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    const after = batch.charge(account("a1"), quotaRequest);
+    await called(house, 2);
+    house.calls[1]?.answer(lost);
+    const answer = await after;
+    assert.ok("decision" in answer && answer.decision.ban === BAN);
+    assert.deepEqual(uncertain, [1]);
+  });
+
+  it("is not asked to be admitted either where a window of it is unknown", async () => {
+    using house = openBatch();
+    const { batch, decisionCache } = house;
+    await exhaust(house, "a1");
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    const limits = [...quotaRequest.limits, { window: "hour", limit: 9 }] as const;
+    const asked = batch.charge(account("a1"), { ...quotaRequest, limits });
+    await called(house, 2);
+    assert.equal(house.calls[1]?.requests[0]?.quotaRequest.strikesOnly, true);
+    house.calls[1]?.answer({ ...spent(), ban: BAN });
+    const answer = await asked;
+    assert.ok("decision" in answer && answer.decision.ban === BAN);
   });
 });
