@@ -153,6 +153,10 @@ describe("incidents in logs", () => {
     assert.equal(incidents.workerLostIn(from(70_000)), NOON + 5_000, "no line says less");
     assert.equal(incidents.workerLostIn(from(70_001)), NOON + 6_000);
     assert.equal(incidents.workerLostIn(from(71_001)), undefined);
+    // When it began to serve is not in these logs.
+    const until = (toMs: number) => ({ fromMs: NOON - HOUR_MS, toMs: NOON + toMs });
+    assert.equal(incidents.workerLostIn(until(-69_999)), NOON + 5_000, "a minute and the clocks");
+    assert.equal(incidents.workerLostIn(until(-70_000)), undefined);
   });
 
   it("keep each change of an account, in whatever order the logs come", () => {

@@ -300,12 +300,21 @@ describe("the audit of a meter's window", () => {
     assert.deepEqual(of(NOON - 60_000, NOON + 60_000), ["explained", 0, why]);
     assert.deepEqual(of(NOON - 60_000, NOON - 12_000), ["drift", -30, undefined]);
     assert.deepEqual(of(NOON - 1_000, NOON + 60_000), ["drift", -30, undefined]);
+    const settledIn = [NOON - 7_000, NOON - 7_001].map((endMs) => of(NOON - 60_000, endMs)[0]);
+    assert.deepEqual(settledIn, ["explained", "drift"], "a settlement takes five seconds at most");
+    const backwards = of(NOON - 7_000, NOON - 9_000);
+    assert.deepEqual(backwards, ["explained", 0, why], "no answer ends before its decision");
     const line = (kind: string, time: number) => ({ msg: "event", kind, gateway: "a", time });
     const away = line("store_away", NOON - 15_000);
     const back = (time: number) =>
       of(NOON - 60_000, NOON - 20_000, [away, line("store_back", time)]);
     assert.deepEqual(back(NOON + 5_000), ["explained", 0, why], "its gateway settled nothing yet");
     assert.deepEqual(back(NOON - 13_000), ["drift", -30, undefined]);
+    const still = of(NOON - 60_000, NOON - 20_000, [away]);
+    assert.deepEqual(still, ["explained", 0, why], "the outage has no end");
+    const ended = [away, line("store_back", NOON + 5_000)];
+    const settled = (endMs: number) => of(NOON - 60_000, endMs, ended)[0];
+    assert.deepEqual([NOON - 30_000, NOON - 31_000].map(settled), ["explained", "drift"]);
   });
 
   it("takes what lines name off a difference before a reset explains the rest", () => {

@@ -11,6 +11,7 @@ import { account, open, perDay, spend } from "./redis-kit.ts";
 
 const { server, redis } = await useRedis();
 const NOON = Date.UTC(2026, 6, 15, 12);
+const DAY_MS = 86_400_000;
 const MINUTE: QuotaRequest = {
   limits: [{ window: "minute", limit: 1 }],
   bans: undefined,
@@ -70,6 +71,7 @@ const CHARGES: Readonly<Record<string, Charge>> = {
 
 /** A slot that moves is noticed by a DEL, after which Redis asks for no memory. */
 const APART: Readonly<Record<string, Charge>> = {
+  "a meter and a cap of a new account": charge("new", METERED),
   "a meter and a cap of a running account": charge("runs", METERED),
 };
 
@@ -118,5 +120,90 @@ it("a late charge of a meter keeps the windows of a hash without a life", async 
   await redis.persist(key);
   await owe("runs", "#tokens.day");
   assert.ok((await redis.pttl(key)) > 86_400_000);
+  await store.close();
+});
+
+type Further = readonly [before: QuotaRequest, run: Charge];
+/** Of an account that has such windows already. */
+const FURTHER: Readonly<Record<string, Further>> = {
+  "its day": [perDay(9), charge("runs", perDay(9))],
+  "a minute that begins": [perDay(9), CHARGES["an account whose minute begins"] as Charge],
+  "a meter": [METERED, charge("runs", METERED)],
+  "a meter, and a new account in the same call": [
+    METERED,
+    (store) => Promise.all([charge("runs", METERED)(store), charge("new", METERED)(store)]),
+  ],
+  "a late charge": [perDay(9), () => owe("runs")],
+  "a ban by hand": [
+    perDay(9),
+    (store) =>
+      store.ban(account("runs"), {
+        ...{ lengthMs: 1_000, keptMs: 1_000, window: "day", plan: "free", reason: "" },
+      }),
+  ],
+};
+
+/** An account with such windows, and a store that knows nothing of it. */
+async function openRunning(quotaRequest: QuotaRequest) {
+  const first = await open(server.address, { now: () => NOON });
+  await spend(first.store, account("runs"), quotaRequest);
+  await first.store.close();
+  const { store } = await open(server.address, { now: () => NOON });
+  const [key = ""] = await redis.keys("tg:{*runs");
+  return { store, key };
+}
+
+describe.each(Object.entries(FURTHER))("%s of a running account", (_name, [before, run]) => {
+  it("leaves its hash a life that is longer", async () => {
+    const { store, key } = await openRunning(before);
+    await redis.pexpire(key, 30 * DAY_MS);
+    await run(store);
+    assert.ok((await redis.pttl(key)) > 29 * DAY_MS);
+    await store.close();
+  });
+
+  it("gives its hash a life again, and without the right to PEXPIRE writes nothing", async () => {
+    const { store, key } = await openRunning(before);
+    await redis.persist(key);
+    const held = await hashes();
+    await redis.call("ACL", "SETUSER", "default", "-pexpire");
+    await assert.rejects(run(store));
+    assert.deepEqual(await hashes(), held);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await run(store);
+    assert.ok((await redis.pttl(key)) > 0);
+    await store.close();
+  });
+});
+
+it("a meter of a running account and of a new one in one call are charged only with the right to PEXPIRE", async () => {
+  const [before, run] = FURTHER["a meter, and a new account in the same call"] as Further;
+  const { store } = await openRunning(before);
+  const held = await hashes();
+  await redis.call("ACL", "SETUSER", "default", "-pexpire");
+  await assert.rejects(run(store));
+  assert.deepEqual(await hashes(), held);
+  await store.close();
+});
+
+it("a minute after the last one of its account is charged only with the right to PEXPIRE", async () => {
+  const first = await open(server.address, { now: () => NOON });
+  await spend(first.store, account("runs"), MINUTE);
+  await first.store.close();
+  const { store } = await open(server.address, { now: () => NOON + 60_000 });
+  const held = await hashes();
+  await redis.call("ACL", "SETUSER", "default", "-pexpire");
+  await assert.rejects(spend(store, account("runs"), MINUTE));
+  assert.deepEqual(await hashes(), held);
+  await store.close();
+});
+
+it("the first day that is remembered of a running account is charged without the right to PEXPIRE", async () => {
+  const running = await openRunning(perDay(9));
+  await running.store.close();
+  const { store } = await open(server.address, { now: () => NOON, historyMs: DAY_MS });
+  await redis.call("ACL", "SETUSER", "default", "-pexpire");
+  const { decision } = await spend(store, account("runs"), perDay(9));
+  assert.equal(decision.windows[0]?.used, 2);
   await store.close();
 });
