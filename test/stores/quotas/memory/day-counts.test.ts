@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
-import { closesMs, dayOf } from "../../../../src/core/quota/days.ts";
+import { closesMs, dayOf, formatDay } from "../../../../src/core/quota/days.ts";
+import type { RefusalCount } from "../../../../src/stores/quotas/activity-store.ts";
 import { DayCounts } from "../../../../src/stores/quotas/memory/day-counts.ts";
 import { DayFiles } from "../../../../src/stores/quotas/memory/day-files.ts";
+import { MemoryActivity } from "../../../../src/stores/quotas/memory/memory-activity.ts";
 
 const DAY_MS = 86_400_000;
 const KEPT_MS = 400 * DAY_MS;
@@ -80,6 +82,23 @@ describe("counts by day that were saved", () => {
       [0, 1, 7],
       [1, 1, 0],
     ]);
+  });
+
+  it("count what is refused at once on a day that was let go of, and leave what its file does not take", async () => {
+    const files = new DayFiles(join(folder, "state.json"));
+    const days = new DayCounts(files);
+    const activity = new MemoryActivity(join(folder, "state.json"), days, Date.now);
+    activity.keepsDays = true;
+    days.admit(accountRef, MIDNIGHT, 1, 5);
+    await days.save(closesMs(TODAY), KEPT_MS);
+    await Promise.all([2, 3].map((requests) => days.refuse(accountRef, TODAY, requests)));
+    assert.deepEqual(await rows(days), [[0, 5, 5]]);
+    // A folder in its place cannot be read, even by root.
+    await mkdir(join(folder, "state.history", `${formatDay(TODAY - 1)}.jsonl`));
+    const [lost, counted] = [TODAY - 1, TODAY].map((day) => ({ accountRef, day, requests: 7 }));
+    assert.deepEqual(await activity.addRefused([lost, counted] as RefusalCount[]), [lost]);
+    await rm(join(folder, "state.history", `${formatDay(TODAY - 1)}.jsonl`), { recursive: true });
+    assert.deepEqual(await rows(days), [[0, 5, 12]]);
   });
 
   it("keep all of a day that was let go of, if nothing was admitted since and the clock goes on or back", async () => {
