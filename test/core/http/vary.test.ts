@@ -24,6 +24,8 @@ describe("Vary", () => {
     assert.deepEqual(merged(["A", "b"], PAGES), ["A", "b", "Vary", "Origin"]);
     assert.deepEqual(merged(["A", "b"], ANY_PAGE), ["A", "b"]);
     assert.deepEqual(merged(["A", "b"]), ["A", "b"]);
+    const value = ["A", "vary", "B", "b"];
+    assert.deepEqual(merged(value, PAGES), [...value, "Vary", "Origin"]);
   });
 
   it.each([
