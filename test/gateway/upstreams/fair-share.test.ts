@@ -64,6 +64,31 @@ describe("the connections to an upstream", () => {
     assert.equal(share.next(), undefined, "none is free");
   });
 
+  it("go by a limit that changed, lower or higher, to client addresses too", () => {
+    for (const [before, now, addresses, others] of [
+      [16, 8, 7, 1],
+      [8, 16, 14, 2],
+    ] as const) {
+      const share = new ConnectionShares(before);
+      share.limitTo(now);
+      let held = 0;
+      for (let i = 0; i < 16; i++) held += takeAll(share, `addr:192.0.2.${i}`);
+      assert.equal(held, addresses, String(now));
+      assert.equal(takeAll(share, "small"), others, String(now));
+    }
+  });
+
+  it("beyond a lower limit stay until they are returned", () => {
+    const share = new ConnectionShares(8);
+    assert.equal(takeAll(share, "large"), 7);
+    share.limitTo(4);
+    for (let i = 0; i < 4; i++) {
+      assert.equal(share.mayTake("small"), false, `${7 - i} are held`);
+      share.onReturned("large");
+    }
+    assert.equal(takeAll(share, "small"), 1);
+  });
+
   it("go to client addresses as to one account, and among them as among accounts", () => {
     for (const [connections, one, others, left] of [
       [256, 196, 28, 32],

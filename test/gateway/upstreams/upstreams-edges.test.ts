@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
-import { OPTIONS } from "./pool.ts";
+import { OPTIONS, poolOf, take } from "./pool.ts";
 
 describe("backends", () => {
   const options = { ...OPTIONS, connectTimeoutMs: 5_000 };
@@ -121,5 +121,21 @@ describe("backends", () => {
     await eventually(() => assert.equal(next.all[0]?.endProbe, undefined));
     assert.equal(backend.seen.length, 1);
     next.close();
+  });
+
+  it("are asked after a reload on connections of their new options, and idle ones of the old options end", async () => {
+    await using backend = await startTestUpstream();
+    await using old = poolOf([backend.origin]);
+    const idle = take(old.upstreams);
+    const closed = vi.spyOn(idle, "close");
+    await using next = poolOf([backend.origin], { idleMsMax: 3_000 }, old.upstreams);
+    old.upstreams.release(idle);
+    await eventually(() => assert.deepEqual(next.upstreams.all[0]?.load.idle, [idle]));
+    const connection = take(next.upstreams);
+    assert.equal(connection.upstream, next.upstreams.all[0]);
+    assert.equal(closed.mock.calls.length, 1);
+    next.upstreams.release(connection);
+    await eventually(() => assert.deepEqual(next.upstreams.all[0]?.load.idle, [connection]));
+    assert.equal(take(next.upstreams), connection);
   });
 });
