@@ -356,4 +356,7 @@ async function namesTheUnasked(file: string, origin: string): Promise<void> {
     assert.match(told[0] ?? "", words);
   });
   assert.deepEqual(await missing("--admin", origin), []);
+  const log = `${file}.log`;
+  await writeFile(log, "");
+  assert.doesNotMatch((await missing("--log", log)).join(), /other gateways/);
 }

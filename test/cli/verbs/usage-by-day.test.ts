@@ -249,8 +249,10 @@ describe("usage by day", () => {
       assert.deepEqual([said.status, said.out], [64, ""], args.join(" "));
       assert.match(said.err, says);
     }
-    const off = await runVerb(["usage", "--days", "1", "--config", file]);
-    assert.deepEqual([off.status, off.out], [1, ""]);
-    assert.match(off.err, /history is off in the configuration\. Set history: 400d/);
+    for (const names of [[], ["--plan", "nosuch"]]) {
+      const off = await runVerb(["usage", "--days", "1", ...names, "--config", file]);
+      assert.deepEqual([off.status, off.out], [1, ""]);
+      assert.match(off.err, /history is off in the configuration\. Set history: 400d/);
+    }
   });
 });
