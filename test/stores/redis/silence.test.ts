@@ -8,6 +8,8 @@ import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
 
+const REFUSAL = "return redis.error_reply('ERR it is refused')";
+
 async function linkTo(t: TestContext, port: number) {
   const url = `redis://127.0.0.1:${port}`;
   const link = connectRedis({ address: { kind: "redis", url, shown: url } });
@@ -62,6 +64,7 @@ describe("a connection to Redis on which nothing is read", () => {
   it("fails its commands after a second, and is read for their replies until two later ones are silent too", async (t) => {
     const { link, client, connections } = await linked(t);
     const laters: Promise<unknown>[] = [];
+    const refusals: Promise<unknown>[] = [];
     for (let i = 0; i < 3; i++) {
       await eventually(() => link.health().ok);
       // Redis reads nothing more of a connection on which this waits.
@@ -72,16 +75,40 @@ describe("a connection to Redis on which nothing is read", () => {
         ["return ARGV[1]", 0, String(i)],
         (reply) => `read ${reply}`,
       );
+      const refused = link.send("k", "eval", [REFUSAL, 0], (reply) => reply);
       const failure = await script.catch((error: StoreFailure) => error);
       assert.ok(failure instanceof StoreFailure && failure.later !== undefined);
       assert.equal(failure.message, "Redis cannot be reached: the connection was lost");
       laters.push(failure.later);
+      const other = await refused.catch((error: StoreFailure) => error);
+      assert.ok(other instanceof StoreFailure && other.later !== undefined);
+      refusals.push(other.later);
     }
     const [oldest, ...kept] = laters;
     await assert.rejects(oldest as Promise<unknown>, { executed: "unknown" });
+    const pushedMs = performance.now();
     await client.rpush("list", "a", "b", "c");
     assert.deepEqual(await Promise.all(kept), ["read 1", "read 2"]);
+    for (const each of refusals.slice(1)) await assert.rejects(each, /it is refused/);
     await eventually(async () => assert.equal(await connections(), 2, "this one and the client's"));
+    assert.ok(performance.now() - pushedMs < 10_000, "only their time has ended them");
+  });
+
+  it("is not waited for once it is cut", async (t) => {
+    const redis = await startRedis();
+    t.onTestFinished(() => redis.close());
+    const proxy = await openTcpProxy(redis);
+    t.onTestFinished(() => proxy.close());
+    const link = await linkTo(t, proxy.port);
+    link.send("list", "blpop", ["list", 0]).catch(() => undefined);
+    const script = link.send("k", "eval", ["return 1", 0], (reply) => reply);
+    const failure = await script.catch((error: StoreFailure) => error);
+    assert.ok(failure instanceof StoreFailure && failure.later !== undefined);
+    await eventually(() => link.health().ok);
+    const cutMs = performance.now();
+    proxy.reset();
+    await assert.rejects(failure.later, { executed: "unknown" });
+    assert.ok(performance.now() - cutMs < 8_000, "only its time has ended it");
   });
 
   it("is not read for late replies once another server has taken its place", async (t) => {
