@@ -72,4 +72,23 @@ describe("the clock of the store", () => {
       assert.ok(Math.abs(latest - (1_000_000 + 599_000 * rate)) < 30, `${rate}: ${latest}`);
     }
   });
+
+  it("is ahead of this machine's by what its answers surely tell, and by 0 before the first one", (t) => {
+    const [now, machineMs] = [at(), Date.now()];
+    const frozen = [
+      vi.spyOn(performance, "now").mockReturnValue(now),
+      vi.spyOn(Date, "now").mockReturnValue(machineMs),
+    ];
+    t.onTestFinished(() => {
+      for (const each of frozen) each.mockRestore();
+    });
+    const fresh = new StoreClock();
+    vi.mocked(Date.now).mockReturnValue(machineMs + 60_000);
+    assert.equal(fresh.aheadOfMachineMs, 0, "nothing is known");
+    vi.mocked(Date.now).mockReturnValue(machineMs);
+    // Made in the 250 ms before it was received, an answer leaves that much open, and 3 ms of rounding.
+    const ahead = (byMs: number) => learnt([now - 250, now, machineMs + byMs]).aheadOfMachineMs;
+    assert.deepEqual([2, 0, -100, -253].map(ahead), [0, 0, 0, 0]);
+    assert.deepEqual([3, 60_000, -254, -60_000].map(ahead), [3, 60_000, -254, -60_000]);
+  });
 });

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import {
   lostCountReporter,
   reportLost,
   reportUncertain,
+  watchClock,
 } from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account, type Told } from "./redis-kit.ts";
@@ -94,5 +95,41 @@ describe("charges that are lost", () => {
       ["error", "charges_lost", 2_000, 1_000, "production:a999 2"],
       ["error", "charges_lost", 2, 1, "production:a1000 2"],
     ]);
+  });
+});
+
+describe("a clock that differs from that of the store", () => {
+  const SHOWN = "redis://host";
+  it("is told at the third look that finds so, once, and again after the two agreed", async (t) => {
+    vi.useFakeTimers();
+    t.onTestFinished(() => void vi.useRealTimers());
+    const { told, report } = openReporter();
+    const clock = { aheadOfMachineMs: 0, ageMs: 0 };
+    let asked = 0;
+    const learnClock = async () => {
+      asked += 1;
+    };
+    const link = { tried: Promise.resolve(), health: () => ({ ok: true }) };
+    const watch = watchClock({ clockOf: () => clock, learnClock, link } as never, SHOWN, report);
+    const look = async (aheadOfMachineMs: number, times: number) => {
+      clock.aheadOfMachineMs = aheadOfMachineMs;
+      await vi.advanceTimersByTimeAsync(1_000 * times);
+      return told.splice(0).map(({ message, details }) => [message, details?.aheadMs]);
+    };
+    assert.deepEqual(await look(5_000, 5), []);
+    assert.deepEqual(await look(5_001, 2), []);
+    assert.deepEqual(await look(0, 1), []);
+    assert.deepEqual(await look(-5_001, 2), []);
+    assert.deepEqual(await look(-5_001, 1), [["clock_differs", 5_001]]);
+    assert.deepEqual(await look(5_001, 5), []);
+    assert.deepEqual(await look(5_000, 3), [["clock_agrees", -5_000]]);
+    assert.deepEqual(await look(5_001, 3), [["clock_differs", -5_001]]);
+    assert.equal(asked, 0, "heartbeats ask");
+    clock.ageMs = 10_000;
+    await look(5_001, 1);
+    assert.equal(asked, 1);
+    watch.stop();
+    clock.aheadOfMachineMs = 0;
+    assert.deepEqual(await look(0, 3), []);
   });
 });
