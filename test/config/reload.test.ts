@@ -146,6 +146,16 @@ describe("a reload without an environment that the one before has", () => {
     ]);
   });
 
+  it("warns of none whose keys work in an environment that stays", async () => {
+    const [leaves = "", stays = ""] = ["old", "new"].map((name) => {
+      return environment(name, "127.0.0.1:8080", `, hosts: [${name}.test]`);
+    });
+    const keys = ["old", "new"].map((name) => key(`of-${name}`, "free", { environment: name }));
+    const told = await warned(`environments:\n${leaves}${stays}`, `environments:\n${stays}`, keys);
+    assert.equal(told.length, 1);
+    assert.match(told[0] ?? "", /^The environment old .* of-old has it/);
+  });
+
   it("warns of nobody where no key works there, and not of one that it never had", async () => {
     const ended = key("k3", "free", { environment: "old", revokedMs: NOW_MS - 1 });
     assert.deepEqual(
