@@ -124,7 +124,7 @@ it("a late charge of a meter keeps the windows of a hash without a life", async 
 });
 
 type Further = readonly [before: QuotaRequest, run: Charge];
-/** Of an account that has such windows already. */
+/** Charges of an account that has such windows already. */
 const FURTHER: Readonly<Record<string, Further>> = {
   "its day": [perDay(9), charge("runs", perDay(9))],
   "a minute that begins": [perDay(9), CHARGES["an account whose minute begins"] as Charge],
