@@ -40,9 +40,9 @@ describe("incidents in logs", () => {
     const twice = `${accounts}, ${accounts}`;
     incidents.event({ msg: "charges_uncertain", time: NOON, accounts: twice });
     incidents.event({ msg: "charges_lost", time: NOON, units: 6, accounts: twice });
-    for (const of of ["uncertainOf", "lostOf"] as const) {
-      const units = (account: string) => incidents[of]({ ...ACME, account }, HOUR);
-      assert.deepEqual(["acme", "acme#tokens", "other"].map(units), [2, 100, 4], of);
+    for (const kind of ["uncertainOf", "lostOf"] as const) {
+      const units = (account: string) => incidents[kind]({ ...ACME, account }, HOUR);
+      assert.deepEqual(["acme", "acme#tokens", "other"].map(units), [2, 100, 4], kind);
     }
   });
 
