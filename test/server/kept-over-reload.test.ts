@@ -150,6 +150,35 @@ it("a ban is over where a reload turns bans off", async () => {
   assert.match(await codes(1), /rate_limited/);
 });
 
+it("a response without a decision tells no ban after a reload that turns bans off", async () => {
+  const redis = await startRedis();
+  try {
+    const bans = { strikes: 1, grace: "0s", within: "1h", duration: "1h" };
+    await using house = await startTestGateway({
+      config: {
+        ...{ store: redis.url, keys: "redis", rateLimitFields: "ietf", bans },
+        plans: { free: { month: 1, year: 10 } },
+      },
+    });
+    const { key, account } = await house.issue();
+    await eventually(async () => assert.match(await (await house.ask(key)).text(), /key_banned/));
+    const post = { method: "POST", body: "{}" };
+    assert.equal((await house.admin(`/api/accounts/${account}/suspend`, post)).status, 200);
+    const told = async () => {
+      const answer = await house.ask(key);
+      assert.match(await answer.text(), /account_suspended/);
+      return [...(answer.headers.get("ratelimit-policy") ?? "").matchAll(/"(\w+)"/g)].map(
+        ([, name]) => name,
+      );
+    };
+    assert.deepEqual(await told(), ["month", "year", "ban"]);
+    await reload(house, { bans: "off" });
+    assert.deepEqual(await told(), ["month", "year"]);
+  } finally {
+    await redis.close();
+  }
+});
+
 it("a limit is told by the windows of the configuration in force, and refuses by its limits", async () => {
   const redis = await startRedis();
   try {

@@ -159,7 +159,7 @@ export function standAsKnown(
   const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
   const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
   exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));
-  announceRateLimit(style, exchange, known);
+  announceRateLimit(style, exchange, inForce);
 }
 
 function judgeAnswer(
