@@ -2,7 +2,8 @@
 export type RefusalField = "Allow" | "Retry-After" | "Sec-WebSocket-Version" | "WWW-Authenticate";
 
 /**
- * `closes`: the framing itself is invalid, so nothing after it on the connection can be parsed.
+ * `closes`: the connection ends with the refusal: nothing behind the request can be parsed or is
+ * waited for, or no further request is served.
  * `decides`: the refusal replaces the store's decision (docs/reference/http.md#order), so the log
  * says `refused`. `upstreamFault`: the upstream failed, and the failure is counted. `when` is for
  * people: docs/reference/refusals.md is made from these rows.

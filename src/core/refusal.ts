@@ -67,7 +67,7 @@ export function isUpstreamFault(code: RefusalCode): boolean {
   return ROWS[code].upstreamFault === true;
 }
 
-/** Whether nothing more can be parsed on the connection after this refusal. */
+/** Whether the connection ends with this refusal. */
 export function closesAfter(code: RefusalCode): boolean {
   return ROWS[code].closes;
 }

@@ -9,7 +9,7 @@ export class OperationNames {
   readonly #operations = new Map<string, NamedOperation>();
   readonly #meters = new Map<string, string>();
 
-  /** The operation with this name, or with this short number, `#1z141z3`. */
+  /** The operation with this name, or with this short number, `#1z141`. */
   get(name: string): NamedOperation | undefined {
     return this.#operations.get(name);
   }

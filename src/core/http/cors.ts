@@ -37,8 +37,8 @@ export function isPreflight({ method, names }: PreflightRequest): boolean {
 }
 
 /**
- * The CORS fields of any response to a page, refusals included, as a flat list. `exposed` are the
- * gateway's own fields that pages may read.
+ * The CORS fields of any response, refusals included, as a flat list: none for an origin that is
+ * not allowed. `exposed` are the gateway's own fields that pages may read.
  */
 export function corsFields(
   policy: CorsPolicy,

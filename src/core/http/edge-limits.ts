@@ -32,7 +32,7 @@ type DrainSettings = {
   }[];
 };
 
-/** `wholeMs` is the delay plus the drain: a shutdown has ended by then. */
+/** `totalMs` is the delay plus the drain: a shutdown has ended by then. */
 export type DrainTimes = {
   readonly delayMs: number;
   readonly drainMs: number;

@@ -69,7 +69,7 @@ const DESCRIBED_FIELDS: readonly FieldRow[] = [
 /**
  * The gateway's own fields of a response, one row for each
  * (docs/reference/http.md#rate-limit-fields). A new field is a new row. Those of CORS are in
- * cors.ts, those of a refusal in its row.
+ * cors.ts, Vary is in vary.ts, and those of a refusal are in its row.
  */
 const OWN_FIELDS: readonly FieldRow[] = [
   { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },

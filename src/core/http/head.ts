@@ -58,8 +58,8 @@ const PORT_MAX = 65_535;
 /**
  * Validates everything about a head that does not depend on its route
  * (docs/reference/edge.md#request-head): limits, version, method, the fields that may occur once
- * only, Host and framing. Reads rawHeaders and never the merged headers, because the parser
- * silently keeps the first of two Hosts.
+ * only, Host and framing. A field that may occur once is counted over all lines of the head,
+ * because two parties may each believe another one of two Hosts.
  */
 export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Result<RequestHead> {
   const { method, version } = raw;

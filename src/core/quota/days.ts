@@ -30,9 +30,9 @@ export function dayOf(ms: number): number {
   return Math.floor(ms / DAY_MS);
 }
 
-/** A day is closed a quarter of an hour after its end: nothing is taken back from it any more. */
+/** The instant from which the day is closed. */
 export function closesMs(day: number): number {
-  return (day + 1) * DAY_MS + 900_000;
+  return (day + 1) * DAY_MS + CLOSES_AFTER_MS;
 }
 
 /** Formats a day as `2026-10-21`. */

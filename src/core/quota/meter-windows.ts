@@ -1,16 +1,8 @@
-import type { Calendar } from "./calendar.ts";
-import { effectiveMeters } from "./meters.ts";
-import type { Limit, PlanMeter } from "./windows.ts";
-
-/** The meters of an account's plan, its own limits, and its calendar if it has one. */
-export type MeteredTerms = {
-  readonly plan: readonly PlanMeter[];
-  readonly own: readonly { readonly window: string; readonly limit: number }[];
-  readonly calendar: Calendar | undefined;
-};
+import { effectiveMeters, type MeteredAccount } from "./meters.ts";
+import type { Limit } from "./windows.ts";
 
 /** The windows of all meters of an account, whichever operations take from them. */
-export function meterWindows({ plan, own, calendar }: MeteredTerms): readonly Limit[] {
+export function meterWindows({ plan, own, calendar }: MeteredAccount): readonly Limit[] {
   return effectiveMeters(plan, own).flatMap(({ limits }) => {
     return limits.map((limit) => {
       return calendar !== undefined && limit.window === "month" ? { ...limit, calendar } : limit;

@@ -80,7 +80,7 @@ export function effectiveMeters(
 }
 
 /** The meters of an account's plan, its own limits, and its calendar if it has one. */
-type MeteredAccount = {
+export type MeteredAccount = {
   readonly plan: readonly PlanMeter[];
   readonly own: readonly OwnLimit[];
   readonly calendar: Calendar | undefined;

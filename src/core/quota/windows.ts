@@ -80,7 +80,7 @@ export type Limit = {
 export const LIMIT_MAX = 1e12;
 
 /**
- * The name under which units are counted: `minute`, `1z141z3.minute` of an operation, `@17.minute`
+ * The name under which units are counted: `minute`, `1z141.minute` of an operation, `@17.minute`
  * of a key, `#tokens.minute` of a meter.
  */
 export function counterName({ window, part }: Pick<Limit, "window" | "part">): string {

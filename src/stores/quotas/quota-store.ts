@@ -81,7 +81,7 @@ export type ResetWindow = {
 };
 
 /**
- * The windows to set to 0: those of the named counters (`minute`, `1z141z3.minute`: see
+ * The windows to set to 0: those of the named counters (`minute`, `1z141.minute`: see
  * `counterName`), or all of them. `calendar` is that of the account, if it has one.
  */
 export type ResetScope = {

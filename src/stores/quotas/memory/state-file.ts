@@ -93,7 +93,7 @@ function isKeysCopy(text: string): boolean {
 }
 
 /**
- * `minute`; `1z141z3.minute` for a window of an operation; `@17.minute` for a window of a key;
+ * `minute`; `1z141.minute` for a window of an operation; `@17.minute` for a window of a key;
  * `#tokens.minute` for a window of a meter.
  */
 function isCounter(name: string): boolean {

@@ -14,7 +14,7 @@ const LETTER = Object.fromEntries(
 const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
 
 /**
- * The field that a limit is counted in: `m`, `1z141z3m` for an operation, `@17m` for a key,
+ * The field that a limit is counted in: `m`, `1z141m` for an operation, `@17m` for a key,
  * `#tokensm` for a meter.
  */
 export function windowField({ window, part }: Pick<Limit, "window" | "part">): string {
