@@ -130,7 +130,10 @@ export type GatewayContext = {
   readonly now: () => number;
   readonly machineNow: () => number;
   readonly elapsed: () => number;
-  /** Set once the drain has closed the listeners: later requests get 503 `draining`. */
+  /**
+   * `announced` from the beginning of the drain: responses close their connections. `closed` once
+   * the drain delay is over: requests that begin later get 503 `draining`.
+   */
   draining: "no" | "announced" | "closed";
   /** The memory pressure at the last check; absent until then. */
   memory?: MemoryPressure;

@@ -70,7 +70,7 @@ export class ExchangeRecord {
   isAnswerWhole = false;
   /** Reads from the upstream's answer what the request used, if it is metered. */
   answerReader: AnswerReader | undefined;
-  /** The RateLimit-Policy field, if the configuration asks for it. */
+  /** RateLimit-Policy and RateLimit, if the configuration asks for them. */
   rateLimit: StandardRateLimit | undefined;
   code: RefusalCode | undefined;
   /** The reason for the log. */

@@ -89,8 +89,8 @@ export class Exchange extends ExchangeRecord implements ResponseListener {
   }
 
   /**
-   * The status for the access log entry. 499, as in other servers' logs: the client did not take
-   * the whole response.
+   * The status for the access log entry. 499, as in other servers' logs: the client left
+   * before a response began, or stopped reading it.
    */
   get status(): number {
     if (this.answer?.isTunnel) return 101;

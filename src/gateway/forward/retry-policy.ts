@@ -3,7 +3,7 @@ import type { Upstream } from "../upstreams/upstream.ts";
 import type { PickPreference, UpstreamPool } from "../upstreams/upstream-pool.ts";
 
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
-/** The most upstreams that one request may find unreachable before it is answered. */
+/** The most upstreams that one request may find unreachable in one round. */
 const UNREACHED_MAX = 3;
 /**
  * The pause between two rounds over all upstreams, repeated for as long as `connectRetry` allows.

@@ -29,7 +29,7 @@ type HttpConnection = Pick<
   "usedMs" | "inUse" | "keepAhead" | "awaitsKept" | "tick" | "end"
 >;
 
-/** One client connection, from its first byte on. */
+/** One client connection, from when it is accepted on. */
 export type OpenConnection = {
   readonly socket: Socket;
   readonly group: string;
@@ -91,7 +91,10 @@ export class ConnectionTable {
     return connection;
   }
 
-  /** Ends handshakes that take too long, and reports the connections that were turned away. */
+  /**
+   * Ends handshakes that take too long, has each HTTP connection judge its own deadlines, and reports
+   * the connections that were turned away.
+   */
   tick(nowMs: number): void {
     const { headersTimeoutMs } = this.limits;
     for (const { http, openedMs, socket } of this.#open) {

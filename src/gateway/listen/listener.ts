@@ -155,7 +155,7 @@ export class Listener implements ServerHandler {
   }
 
   /**
-   * Resolves when no exchange is in progress or has begun to arrive, or the deadline passes. Then ends
+   * Waits until no exchange is in progress or has begun to arrive, or the deadline passes. Then ends
    * every connection.
    */
   async close(deadlineMs: number): Promise<void> {

@@ -65,7 +65,7 @@ export function refusalResponse(
 function rawResponse(
   status: number,
   body: string,
-  { type = "application/json", method = "" } = {},
+  { type, method }: { readonly type: string; readonly method: string },
 ): string {
   const content = method === "HEAD" ? "" : body;
   return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;

@@ -149,7 +149,8 @@ export class UpstreamPool {
   }
 
   /**
-   * The upstream for a tunnel, which opens its own connection. It counts as pending until `done`.
+   * The upstream for a tunnel, which opens its own connection. It counts as pending until
+   * `onRequestEnd`.
    */
   pick(preference: PickPreference = ANY): Upstream {
     const upstream = this.#choose(preference);
