@@ -150,11 +150,11 @@ export abstract class HeadParser<Head> {
    * A head that arrived in pieces was checked on the way. Now it is parsed once more as a whole.
    */
   #readWhole(): void {
-    const { bytes, to } = this.#kept;
+    const { bytes, length } = this.#kept;
     this.#readBefore = 0;
     this.begin();
-    this.#scan(bytes, 0, to);
-    this.#decode(bytes, 0, to);
+    this.#scan(bytes, 0, length);
+    this.#decode(bytes, 0, length);
     this.#kept.clear();
   }
 

@@ -7,27 +7,20 @@ const NOTHING = Buffer.alloc(0);
  */
 export class ReadBuffer {
   bytes: Buffer = NOTHING;
-  /** The position of the first byte that was not taken yet. */
-  from = 0;
-  /** The position after the last byte. */
-  to = 0;
-
-  get length(): number {
-    return this.to - this.from;
-  }
+  /** The number of bytes that wait, from the first position of `bytes` on. */
+  length = 0;
 
   /** Copies `bytes` from `from` to `to`, so that the caller may reuse their buffer. */
   append(bytes: Buffer, from: number, to: number): void {
     const size = to - from;
-    if (this.to + size > this.bytes.length) this.#grow(size);
-    this.to += bytes.copy(this.bytes, this.to, from, to);
+    if (this.length + size > this.bytes.length) this.#grow(size);
+    this.length += bytes.copy(this.bytes, this.length, from, to);
   }
 
   /** Drops all bytes and releases the buffer. */
   clear(): void {
     this.bytes = NOTHING;
-    this.from = 0;
-    this.to = 0;
+    this.length = 0;
   }
 
   #grow(size: number): void {
@@ -35,9 +28,7 @@ export class ReadBuffer {
     // A separate buffer, not a part of Node's pool: the slowest user would keep the whole pool
     // alive.
     const larger = Buffer.allocUnsafeSlow(length === 0 ? size : 2 * (length + size));
-    this.bytes.copy(larger, 0, this.from, this.to);
+    this.bytes.copy(larger, 0, 0, length);
     this.bytes = larger;
-    this.from = 0;
-    this.to = length;
   }
 }

@@ -33,9 +33,9 @@ export class AheadBuffer {
     this.#first = undefined;
     if (first !== undefined) return first;
     if (this.#rest.length === 0) return undefined;
-    const { bytes, from, to } = this.#rest;
+    const { bytes, length } = this.#rest;
     this.#rest.clear();
-    return { bytes, from, to };
+    return { bytes, from: 0, to: length };
   }
 
   /** Drops all bytes and releases their buffers. */
