@@ -12,8 +12,8 @@ import type { UsageMarks } from "./usage-marks.ts";
 /**
  * An answer of the store. `by` says how it was decided. `store`: by the store that all gateways
  * share. `memory`: a refusal that follows from the store's last answer. `local`: in this process
- * while the store is unreachable, from this gateway's share of the limit
- * (docs/reference/store.md#shares).
+ * while the store is unreachable. `share`: a refusal, because only what this gateway may admit
+ * without the others is used up (docs/reference/store.md#shares).
  */
 export type ChargeResult = {
   readonly decision: QuotaDecision;
@@ -36,7 +36,7 @@ export type AccountRequest = {
 
 /**
  * The count of a window rose above `from`, up to `used`, after the requests were answered, because
- * they were decided without the store and charged late.
+ * they were decided without the store and charged late, or used more than they had held.
  */
 export type LateUsage = {
   readonly accountRef: AccountRef;
@@ -161,7 +161,7 @@ export type RepeatableChange = { readonly ageMs: number; readonly sameMs: number
  *   (docs/reference/store.md#away).
  */
 export interface QuotaDecider {
-  /** Decides and charges one request of the account. `ask.requests` is 1. */
+  /** Decides and charges one request of the account. `quotaRequest.requests` is 1. */
   charge(
     accountRef: AccountRef,
     quotaRequest: QuotaRequest,

@@ -82,7 +82,7 @@ export type Link = {
    * there is one.
    */
   split(): string | undefined;
-  /** Subscribes on a separate connection. Returns a function that subscribes again on a new one. */
+  /** Subscribes on a separate connection. `restart` subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
   /** Whether every node is connected; with `bucket`, the node that has it. */
   health(bucket?: number): LinkHealth;

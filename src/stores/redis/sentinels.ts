@@ -121,7 +121,7 @@ export class Sentinels {
   }
 
   /**
-   * Why the last Sentinel that failed did not answer. One that refuses is named, and where others
+   * Why the first Sentinel that failed did not answer. One that refuses is named, and where others
    * answer, but fewer than most, that is said before: Redis itself may be well.
    */
   get failure(): StoreFailure | undefined {

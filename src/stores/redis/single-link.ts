@@ -72,8 +72,8 @@ function readAddress({ address, tls }: ConnectOptions) {
 
 /**
  * Options that keep ioredis from waiting, queueing and charging twice, all of which it does by
- * default. `orLate` enforces the deadline of a command: `commandTimeout` would report an answer as
- * lost that only waits to be read.
+ * default. The callers enforce the deadline of a command (`withTimeout`): `commandTimeout` would
+ * report an answer as lost that only waits to be read.
  */
 function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
   const { username, password } = url;

@@ -67,7 +67,10 @@ export class DecisionCache {
     return (cached.refusal?.banEra ?? cached.era) < this.#bansFrom ? undefined : onlyBan(cached);
   }
 
-  /** Called when a call is sent: collects for it the accounts that are invalidated until `end`. */
+  /**
+   * Called when a call is sent: collects for it the accounts that are invalidated until
+   * `endCall`.
+   */
   beginCall(): InvalidatedAccounts {
     const forgotten = { ids: undefined, era: this.#era };
     this.#underWay.push(forgotten);
@@ -200,7 +203,10 @@ export class DecisionCache {
     return { window: windowLabel(known), used, was: known.used };
   }
 
-  /** Keeps a ban that a late decision made at `nowMs` of the store's clock. */
+  /**
+   * Keeps a ban that no answer in time has brought, known at `nowMs` of the store's clock: it was
+   * read, decided late, or earned here during an outage.
+   */
   learnBan(accountRef: AccountRef, ban: Ban, nowMs: number): void {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);

@@ -90,7 +90,7 @@ export class DayCounts {
    * `keptMs`.
    */
   async save(nowMs: number, keptMs: number): Promise<void> {
-    // A day that is dropped is never counted on again, or its file would be replaced by less.
+    // No admitted request is counted on a day that is dropped: its file would be replaced by less.
     const today = Math.max(this.#latest, dayOf(nowMs));
     this.#latest = today;
     for (const day of [...this.#changed]) {

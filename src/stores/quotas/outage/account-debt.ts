@@ -10,9 +10,9 @@ type UntoldRange = { readonly from: number; readonly to: number };
 
 /**
  * Units to add to the window of `counter` that starts at `startMs`. `endMs` is its end if its account
- * has a calendar. Units below 0 are taken back.
- * Then `chargedMs` is when the first of them were charged, on the store's clock, because a window
- * that was reset since gives nothing back.
+ * has a calendar. Units below 0 are taken back. With them, and with what a settlement adds,
+ * `chargedMs` is when the first of them were charged, on the store's clock, because a window that
+ * was reset since neither gives back nor takes them.
  */
 export type WindowDebt = {
   readonly counter: string;

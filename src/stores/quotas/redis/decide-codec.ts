@@ -10,8 +10,8 @@ import { parseWindowField, windowField } from "./window-fields.ts";
 export const DECIDE_SCRIPT = decideScript();
 
 /**
- * One account of a call, with `ask.requests` requests. All accounts of a call share the ban policy.
- * `historyMs` is how long the usage of each day is kept; undefined if it is not kept.
+ * One account of a call, with `quotaRequest.requests` requests. All accounts of a call share the ban
+ * policy. `historyMs` is how long the usage of each day is kept; undefined if it is not kept.
  */
 export type KeyedRequest = {
   readonly key: string;

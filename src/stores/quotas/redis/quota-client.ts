@@ -77,7 +77,7 @@ export type QuotaClient = {
 export type QuotaClientOptions = {
   /** The store's test clock, in milliseconds. With it calls have no deadline. */
   readonly clock?: (() => number) | undefined;
-  /** See SharedStore. */
+  /** How long the usage of each account is kept by day; undefined if it is not kept. */
   readonly historyMs?: number | undefined;
   /** Called when a call that decides requests has ended, with or without an answer. */
   readonly onCall?: ((tookMs: number) => void) | undefined;

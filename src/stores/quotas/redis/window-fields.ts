@@ -21,7 +21,7 @@ export function windowField({ window, part }: Pick<Limit, "window" | "part">): s
   return part === undefined ? LETTER[window] : part.id + LETTER[window];
 }
 
-/** The field of a counter's name as `counterOf` returns it. */
+/** The field of a counter's name as `counterName` returns it. */
 export function counterField(counter: string): string {
   return counter.slice(0, Math.max(0, counter.indexOf("."))) + LETTER[counterWindow(counter)];
 }

@@ -1,4 +1,5 @@
--- A window of an account: its text in the hash, see account.lua, and its end. Follows time.lua.
+-- A window of an account: its text in the hash, see account.lua, and its end. Follows time.lua
+-- and day.lua.
 
 local function read_window(text)
   local start, count, refused = match(text, '^(%d+) (%d+) (%d+)$')
