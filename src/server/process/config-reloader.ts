@@ -98,7 +98,8 @@ export class ConfigReloader {
     this.#failed = undefined;
     this.#parts.options.log.setLevel(config.log.level);
     this.#parts.stores.metrics.configured(config, this.#parts.now());
-    logWarnings(this.#parts.options.log, warnings);
+    // With workers, the process that watches them warns for all.
+    if (this.#parts.options.supervised !== true) logWarnings(this.#parts.options.log, warnings);
     await this.#parts.adopted(config);
     return this.#told(config, reasons);
   }

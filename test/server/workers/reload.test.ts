@@ -1,12 +1,13 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
+import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { Rollout } from "../../../src/server/process/config-reloader.ts";
 import { freshMetrics } from "../../admin/scrape.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
 import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
-import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
 import { ENDS_AT_RELOAD, openPoolOn } from "./pool.ts";
 
@@ -63,6 +64,23 @@ describe("a reload of several processes", () => {
     const told = crew.gateway.lines().filter(({ kind, msg }) => /^config_/.test(`${kind ?? msg}`));
     assert.ok(told.length >= 3);
     for (const { worker } of told) assert.equal(worker, undefined, "one process tells it");
+  });
+
+  it("warns once of an environment that goes away although keys of it work", async () => {
+    await using crew = await openCrew(redis, { listen: `127.0.0.1:${await freePort()}` });
+    const text = await readFile(crew.file, "utf8");
+    await crew.rewrite(text.replace("production:", "renamed:"));
+    const taken = await crew.reload();
+    assert.equal(taken.status, 200, JSON.stringify(taken.body));
+    await eventually(() => {
+      assert.ok(
+        crew.gateway.lines().some(({ kind, msg }) => `${kind ?? msg}` === "config_reloaded"),
+      );
+    });
+    await setTimeout(300);
+    const warned = crew.gateway.lines().filter(({ msg }) => msg === "config_warning");
+    assert.equal(warned.length, 1, JSON.stringify(warned));
+    assert.match(String(warned[0]?.why), /^The environment production is served no more/);
   });
 
   it("holds for one that is started later, whatever is in the file by then", async () => {
