@@ -20,6 +20,9 @@ const WAITING_BYTES_MAX = 8 * 1024 ** 2;
 /** Lines wait this long for space on a disk. After that they are dropped and counted. */
 const HELD_MS = 1_000;
 const NEW_LINE = 0x0a;
+/** Why lines wait although no write has failed: for a pipe or a socket, and for a file or a terminal. */
+const UNREAD = "its reader does not read";
+const STUCK = "a write to it does not end";
 /** Failures of a disk that may be temporary. */
 const DISK_FAILURES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EIO"]);
 
@@ -98,6 +101,8 @@ class Pipe implements LogPipe {
   readonly #blocks: boolean;
   readonly #onTrouble: LogTroubleListener;
   #trouble: string | undefined;
+  /** Why the last write failed; undefined if it did not. */
+  #failure: string | undefined;
   /** The time since which the disk has accepted nothing, on performance.now(). */
   #fullSinceMs: number | undefined;
   /** Whether the last line on the disk is incomplete. */
@@ -119,7 +124,7 @@ class Pipe implements LogPipe {
       const lines = linesIn(Buffer.from(line));
       this.#dropped += lines;
       this.#untold += lines;
-      this.#tellTrouble("its reader does not read");
+      this.#tellTrouble(this.#failure ?? (this.#blocks ? STUCK : UNREAD));
       return;
     }
     this.#append(line);
@@ -194,6 +199,7 @@ class Pipe implements LogPipe {
       this.#isCalled = false;
       if (error !== null) return this.#failed(error, filled);
       this.#fullSinceMs = undefined;
+      this.#failure = undefined;
       this.#waitingBytes -= written;
       if (from + written < to) return this.#push({ chunk, from: from + written, to });
       if (chunk.length === CHUNK_BYTES) this.#spare = chunk;
@@ -212,13 +218,15 @@ class Pipe implements LogPipe {
     if (isDisk) this.#fullSinceMs ??= performance.now();
     const heldMs = performance.now() - (this.#fullSinceMs ?? performance.now());
     const isSlow = code === "EAGAIN" || code === "EINTR";
+    const why = isDisk ? `${code}, the disk takes no more` : `${code}, it is closed`;
+    if (!isSlow) this.#failure = why;
     if (isSlow || (isDisk && heldMs < HELD_MS)) {
       setTimeout(() => this.#push(filled), RETRY_MS).unref();
       return;
     }
     this.#closed = !isDisk;
     this.#drop(filled);
-    this.#tellTrouble(isDisk ? `${code}, the disk takes no more` : `${code}, it is closed`);
+    this.#tellTrouble(why);
     this.#send();
   }
 
@@ -238,9 +246,11 @@ class Pipe implements LogPipe {
     this.#writing = false;
   }
 
+  /** The trouble has the newest reason. People are told of its begin alone. */
   #tellTrouble(why: string): void {
-    if (this.#trouble !== undefined) return;
+    const isTold = this.#trouble !== undefined;
     this.#trouble = `lines of the log are dropped: ${why}`;
+    if (isTold) return;
     this.#onTrouble(
       `Cannot write the log: ${why}. Lines are dropped until it can be written, and counted in tollgate_log_dropped_total\n`,
     );
