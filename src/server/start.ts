@@ -4,8 +4,9 @@ import type { GatewayHandle, StartOptions } from "./process/gateway-handle.ts";
 import { startProcess } from "./process/gateway-process.ts";
 
 /**
- * Builds a gateway from a configuration. main.ts and the tests both use this function. Rejects with
- * an error in words that names the setting if an address or a file cannot be used.
+ * Builds a gateway from a configuration. `tollgate start`, a program that embeds one and the tests
+ * all use this function. Rejects with an error in words that names the setting if an address or a
+ * file cannot be used.
  */
 export async function startGateway(config: Config, options: StartOptions): Promise<GatewayHandle> {
   const count = config.workers === "auto" ? availableParallelism() : config.workers;

@@ -5,7 +5,7 @@ export type ProcessContext = {
   readonly process: ProcessControl;
 };
 
-/** The process itself, for commands that keep running: start, pets, demo. */
+/** The process itself: its signals, its end, and the process that started it. */
 export type ProcessControl = {
   /** The command that runs this program again: node and main.ts. */
   readonly self: readonly [string, ...string[]];

@@ -55,7 +55,7 @@ export type DiagnosticsQuery =
   | { readonly refusal: string }
   | { readonly open: true }
   | { readonly refused: true }
-  /** Flush to the store now what would be sent within a minute. */
+  /** Flush to the store now what would be sent within 30 s. */
   | { readonly tellStore: true };
 
 export type DiagnosticsReply = {

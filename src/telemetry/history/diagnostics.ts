@@ -40,7 +40,7 @@ export type Diagnostics = {
   openCharges(onUnanswered: OnUnanswered): Promise<readonly OpenCharge[]>;
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
-  /** Flushes to the store now, instead of within a minute. Never rejects. */
+  /** Flushes to the store now, instead of within 30 s. Never rejects. */
   flushToStore(): Promise<void>;
 };
 
