@@ -1,11 +1,11 @@
 import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
-import { DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import { closesMs, DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import { type Balance, fewerByChanges, judge, unitsWere } from "./balance.ts";
-import { type DayRow, isClosed, lateUnits } from "./day-balances.ts";
+import { type DayRow, lateUnits } from "./day-balances.ts";
 import type { Incidents, Period } from "./incidents.ts";
 import { capOf, type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
 import type { LogSpan } from "./log-span.ts";
@@ -294,7 +294,7 @@ export function dayBalances(
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...accountRef, window, ...judged, counted: row.counted };
-    if (!isClosed(day, nowMs) && judged.verdict === "drift") {
+    if (nowMs < closesMs(day) && judged.verdict === "drift") {
       const why = "the day closes 15 minutes after its end";
       return { ...told, drift: 0, verdict: "not compared", why };
     }

@@ -1,13 +1,7 @@
-import { DAY_MS, dayOf } from "../../core/quota/days.ts";
+import { dayOf } from "../../core/quota/days.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import { type Ledger, newSum, type PeriodSum } from "./ledger.ts";
-
-/**
- * A day accepts late charges and settlements for this long after its end
- * (docs/reference/history.md#days).
- */
-const CLOSES_MS = 15 * 60_000;
 
 /** Without a meter it is about the units of the plan. */
 type DayKey = AccountRef & { readonly day: number; readonly meter?: string };
@@ -32,11 +26,6 @@ type LedgerDays = {
     account: string,
   ): Pick<NonNullable<ReturnType<Ledger["of"]>>, "days" | "meters"> | undefined;
 };
-
-/** Whether a day that is over can no longer change. */
-export function isClosed(day: number, nowMs: number): boolean {
-  return nowMs >= (day + 1) * DAY_MS + CLOSES_MS;
-}
 
 /**
  * Joins the rows of a history with the days of a ledger, in any order, and keeps the differences.

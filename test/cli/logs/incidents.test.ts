@@ -1,16 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { dayBalances } from "../../../src/cli/logs/audit-periods.ts";
-import {
-  DayBalances,
-  type DayRow,
-  isClosed,
-  lateUnits,
-} from "../../../src/cli/logs/day-balances.ts";
+import { DayBalances, type DayRow, lateUnits } from "../../../src/cli/logs/day-balances.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
-import { DAY_MS, formatDay } from "../../../src/core/quota/days.ts";
+import { closesMs, DAY_MS, formatDay, lastClosedDay } from "../../../src/core/quota/days.ts";
 import { accountId } from "../../../src/stores/quotas/account-ref.ts";
 
 const NOON = Date.UTC(2026, 10, 2, 12);
@@ -244,11 +239,9 @@ describe("days that are over", () => {
   };
 
   it("close 15 minutes after their end", () => {
-    const closesMs = (DAY + 1) * DAY_MS + 15 * 60_000;
-    assert.deepEqual(
-      [closesMs - 1, closesMs].map((ms) => isClosed(DAY, ms)),
-      [false, true],
-    );
+    const atMs = (DAY + 1) * DAY_MS + 15 * 60_000;
+    assert.equal(closesMs(DAY), atMs);
+    assert.deepEqual([atMs - 1, atMs].map(lastClosedDay), [DAY - 1, DAY]);
   });
 
   it("are kept where they differ, also with no row in the history", () => {
