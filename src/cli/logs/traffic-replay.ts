@@ -74,7 +74,8 @@ export class TrafficReplay {
       this.#leaveOut(`refused by ${refuser}, which is not tried`);
       return;
     }
-    if (line.by === "local") this.#leaveOut("refused by a gateway's share, and tried all the same");
+    if (line.by === "local")
+      this.#leaveOut("refused by a gateway without its store, and tried all the same");
     const kind = this.#kindOf(line, { env, account, plan });
     if (kind === undefined) return;
     const number = this.#numberOf({ env, account, plan });

@@ -143,7 +143,7 @@ describe("traffic that is tried again", () => {
       "1 request was answered store_unavailable",
       "1 request was answered at once",
       "4 requests were refused by a limit of one key, which is not tried",
-      "1 request was refused by a gateway's share, and tried all the same",
+      "1 request was refused by a gateway without its store, and tried all the same",
       "3 requests were refused by a meter, which is not tried",
       "1 request was answered cost_over_limit",
       "2 requests were not tried, since plan gone has no windows for them",
