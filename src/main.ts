@@ -6,6 +6,8 @@ import { fileURLToPath } from "node:url";
 import { satisfiesEngines } from "./cli/node-version.ts";
 import type { Parent, ProcessControl, ShutdownSignals } from "./server/process/process-context.ts";
 
+// No other file has to do with the arguments, the environment, the exit and the signals of `process`.
+
 const PARENT_POLL_MS = 250;
 
 /** The signal that ends this process when its output is written. */
@@ -23,7 +25,6 @@ if (["start", "demo", "worker"].includes(process.argv[2] ?? "")) {
 // Node would end by the one, and let every user of the machine debug this process by the other.
 for (const signal of ["SIGUSR1", "SIGUSR2"] as const) process.on(signal, () => {});
 
-/** The process: argv, environment, exit codes, signals. No other file touches `process`. */
 const { version, engines } = JSON.parse(
   readFileSync(new URL("../package.json", import.meta.url), "utf8"),
 ) as { version: string; engines: { node: string } };

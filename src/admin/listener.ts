@@ -101,7 +101,7 @@ export async function startAdmin(
       connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
       keepAliveTimeout: 5_000,
       maxHeaderSize: HEADER_BYTES_MAX,
-      // readHead checks it, so that the response has the Error shape.
+      // readGuardFields checks it, so that the response has the Error shape.
       requireHostHeader: false,
     },
     serve,

@@ -22,8 +22,8 @@ export type PrometheusMetrics = MetricsRecorder & {
 export const METRICS_CONTENT_TYPE = Registry.PROMETHEUS_CONTENT_TYPE;
 
 /**
- * The only module that uses prom-client. prom-client renders, and Tally counts: prom-client's
- * counters and histogram cost 1.3 µs a request, those of Tally 0.13 (docs/decisions).
+ * The only module that uses prom-client. prom-client renders, and MetricVec counts: prom-client's
+ * counters and histogram cost 1.3 µs a request, those of MetricVec 0.13 (docs/decisions).
  */
 export function createPrometheusMetrics(
   metricSources: MetricSources,

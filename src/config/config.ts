@@ -13,8 +13,8 @@ export type Config = {
   /** Absolute path of the file. */
   readonly file: string;
   /**
-   * SHA-256 in hex of the file as written, its descriptions and authorities, and the rules for
-   * requests with their variables. No secret is in it.
+   * SHA-256 in hex of the file as written, its descriptions, authorities and client certificates,
+   * and the rules for requests with their variables. No secret is in it.
    */
   readonly hash: string;
   readonly store: StoreAddress;

@@ -12,7 +12,7 @@ export type ReadinessChecks = Readonly<
 export type ReadinessInputs = {
   /**
    * The reason why the last reload failed, without text of the file or of a record: the place of the
-   * mistake, or "it needs a restart". Undefined after a success.
+   * mistake, or words such as "it needs a restart". Undefined after a success.
    */
   readonly reloadFailed: string | undefined;
   readonly store: ReadinessCheck;

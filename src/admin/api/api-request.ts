@@ -53,7 +53,7 @@ export type ApiDeps = {
 };
 
 /**
- * One request to a route. `id` is "" if the route has none; `members` is {} if there is no body.
+ * One request to a route. `id` is "" if the route has none; `body` is {} if there is none.
  */
 export type ApiRequest = {
   readonly deps: ApiDeps;

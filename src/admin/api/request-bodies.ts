@@ -25,7 +25,7 @@ import {
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** The body of POST /api/keys. The keyring checks whether such keys may be issued. */
+/** The body of POST /api/keys. The edit of the records judges whether such keys may be issued. */
 export function parseNewKeys(members: Members): BodyResult<NewKeys> {
   // An account that exists already has an environment and a plan.
   const required = !Object.hasOwn(members, "account");

@@ -1,7 +1,7 @@
 import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
 import { arrayOf, BOOLEAN, mapOf, objectOf, orNull, type Schema, STRING } from "./schema.ts";
 
-/** A kind of member: its name in messages, its test and its schema. The keyring checks the rest. */
+/** A kind of member: its name in messages, its test and its schema. The edit of the records judges the rest. */
 type Kind = {
   readonly words: string;
   readonly fits: (value: unknown) => boolean;

@@ -1,6 +1,6 @@
 /**
- * A settlement is sent when its answer has ended. One whose call has no answer for 2 s is sent again
- * with the next heartbeat.
+ * A settlement is sent when its answer has ended. One whose call has no answer for a second is sent
+ * again with the next heartbeat.
  */
 const SETTLES_MS = 5_000;
 

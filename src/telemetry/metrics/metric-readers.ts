@@ -47,7 +47,7 @@ export type MetricSources = {
   readonly chargesUncertain: () => number;
   readonly chargesLost: () => number;
   readonly chargesOwed: () => number;
-  /** Log lines that were dropped because the pipe was stuck. */
+  /** Log lines that were dropped because the log could not be written. */
   readonly logDropped: () => number;
   /** Events that no webhook accepted. */
   readonly eventsDropped: () => number;

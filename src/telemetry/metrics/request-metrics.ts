@@ -158,7 +158,7 @@ export function increment(cell: CounterCell): void {
 export type Cell = CounterCell | HistogramCell;
 
 /**
- * Empties a cell and returns its numbers, in the order that `pour` takes; undefined if it had none.
+ * Empties a cell and returns its numbers, in the order that `addToCell` takes; undefined if it had none.
  */
 export function drainCell(cell: Cell): readonly number[] | undefined {
   if ("value" in cell) {
