@@ -331,8 +331,9 @@ export function reloadErrors({
 }
 
 /**
- * The outcome of a reload. `reasons` say why a configuration without mistakes was refused: it
- * changes something that needs a restart, or drops a plan in use (docs/configuration.md#reload).
+ * The outcome of a reload. `reasons` say why a configuration without mistakes was refused, such as a
+ * change that needs a restart or a plan in use that it drops (docs/configuration.md#reload); if
+ * `partly`, which processes do not have it.
  */
 export type ReloadResult =
   | { readonly ok: true; readonly hash: string }

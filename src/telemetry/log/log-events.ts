@@ -40,7 +40,8 @@ export const LOG_EVENTS = {
   config_warning: {
     level: "warn",
     members: ["file", "line", "column", "why"],
-    meaning: "The configuration is sound, and this in it is hardly meant",
+    meaning:
+      "The configuration is sound, and this in it is hardly meant, or it leaves accounts without limits or without their environment. Of a plan that records have, it has no line and column, as the file says nothing of it",
   },
   certificate_reloaded: {
     level: "info",
