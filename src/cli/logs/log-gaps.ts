@@ -10,7 +10,7 @@ import { Incidents } from "./incidents.ts";
 const CHANGES: Readonly<Record<string, string>> = {
   account_changed: "accounts were changed",
   account_reset: "accounts were reset",
-  ban_added: "bans were added by hand",
+  ban: "bans were added by hand",
   ban_lifted: "bans were lifted by hand",
   store_away: "the store was away and gateways decided by themselves",
   counter_regression: "the store lost charges",
@@ -47,6 +47,8 @@ export class LogGaps {
   event(line: LoggedEvent): void {
     this.incidents.event(line);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
+    // An earned ban is decided again with the requests.
+    if (name === "ban" && line.imposed !== true) return;
     if (Object.hasOwn(CHANGES, name)) {
       this.#changes.set(name, (this.#changes.get(name) ?? 0) + 1);
     }

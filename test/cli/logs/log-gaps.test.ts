@@ -8,7 +8,7 @@ import type { LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 const CHANGES: readonly (readonly [Record<string, unknown> & { msg: string }, RegExp])[] = [
   [{ msg: "event", kind: "account_changed" }, /accounts were changed \(account_changed: 1\)/],
   [{ msg: "event", kind: "account_reset" }, /accounts were reset \(account_reset: 1\)/],
-  [{ msg: "event", kind: "ban_added" }, /bans were added by hand \(ban_added: 1\)/],
+  [{ msg: "event", kind: "ban", imposed: true }, /bans were added by hand \(ban: 1\)/],
   [{ msg: "event", kind: "ban_lifted" }, /bans were lifted by hand \(ban_lifted: 1\)/],
   [{ msg: "store_away" }, /gateways decided by themselves \(store_away: 1\)/],
   [{ msg: "counter_regression" }, /the store lost charges \(counter_regression: 1\)/],
@@ -28,6 +28,7 @@ describe("a log in which something changed", () => {
     const gaps = new LogGaps();
     for (const msg of ["serving", "constructor", "toString"]) gaps.event({ msg });
     gaps.event({ msg: "event", kind: "quota" });
+    gaps.event({ msg: "event", kind: "ban", offences: 1 });
     assert.deepEqual(gaps.describe("day"), []);
   });
 });
