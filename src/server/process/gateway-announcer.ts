@@ -5,7 +5,7 @@ import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
 
 const EVERY_MS = 1_000;
-/** Rates are averages over this many seconds. */
+/** Readings before the present one, one each second: rates are averages since the first of them. */
 const READINGS_MAX = 6;
 
 type Reading = { readonly atMs: number; readonly requests: number; readonly refusals: number };
