@@ -32,7 +32,8 @@ type Numbers = Readonly<Record<string, number>>;
 
 /**
  * The state of the whole gateway at one instant, for the page. Counters are those of /metrics and
- * count from the start. The page subtracts them to get rates. Instants are Unix milliseconds.
+ * count from the start. The page subtracts them to get rates. Instants are Unix
+ * milliseconds; `atMs` is of the clock by which records are judged.
  */
 export type DashboardStats = {
   readonly atMs: number;

@@ -42,24 +42,27 @@ const STEPS = [
   [1, "s"],
 ];
 
-/** How far the gateway's clock is ahead of this computer's; undefined until it is known. */
+/** How far the clock of the gateway's store is ahead of this computer's; undefined until it is known. */
 let aheadMs;
 
 /**
- * Sets the clock of the gateway. Instants are shown by that clock, even if this computer's is
- * wrong.
+ * Sets the clock by which the gateway judges its records, that of its store. Instants are shown by
+ * that clock, even if this computer's is wrong.
  */
 export function setClock(gatewayMs) {
   aheadMs = gatewayMs - Date.now();
 }
 
-/** Sets the clock from the Date of a response, exact to a second, until the live figures set it. */
+/**
+ * Takes the gateway's own clock from the Date of a response, exact to a second, until the live
+ * figures tell that of its store.
+ */
 export function guessClock(date) {
   const gatewayMs = Date.parse(date);
   if (!Number.isNaN(gatewayMs)) aheadMs ??= gatewayMs - Date.now();
 }
 
-/** Now, by the clock of the gateway, in Unix seconds. */
+/** Now, by the same clock, in Unix seconds. */
 export function now() {
   return (Date.now() + (aheadMs ?? 0)) / 1_000;
 }
