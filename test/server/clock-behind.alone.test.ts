@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it, vi } from "vitest";
+import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
@@ -55,4 +56,20 @@ describe("a gateway whose clock is behind that of Redis", () => {
     await eventually(() => assert.equal(told()[1]?.msg, "clock_agrees"), { withinMs: 4_000 });
     assert.equal(told().length, 2);
   });
+});
+
+it("a gateway whose clock is a day behind counts what it refuses by itself on the day of Redis", async () => {
+  vi.spyOn(Date, "now").mockImplementation(() => realNow() - DAY_MS);
+  await using behind = await startTestGateway({ config: { store: redis.url, history: "10d" } });
+  const { key, account } = await behind.issue();
+  const before = formatDay(dayOf(realNow()));
+  assert.equal((await behind.ask(key)).status, 200);
+  const headers = { "Content-Type": "application/json" };
+  const path = `/api/accounts/${account}/suspend`;
+  await behind.admin(path, { method: "POST", headers, body: "{}" });
+  assert.equal((await behind.ask(key)).status, 403);
+  const response = await behind.admin(`/api/history?account=${account}`);
+  const rows = (await response.json()) as { day: string; refused: number }[];
+  const day = rows.find(({ refused }) => refused > 0)?.day;
+  assert.ok([before, formatDay(dayOf(realNow()))].includes(String(day)), JSON.stringify(rows));
 });

@@ -22,7 +22,7 @@ export type ActivityRecorderOptions = {
   readonly activityStore: ActivityStore;
   /** Whether usage by day is kept, so that refused requests are counted there. */
   readonly keepsDays: () => boolean;
-  /** Unix milliseconds. */
+  /** The store's clock, in Unix milliseconds: days are of it. */
   readonly now: () => number;
   /** The deprecated operations of all descriptions. */
   readonly deprecated: () => readonly DeprecatedOperation[];
@@ -67,7 +67,7 @@ export class ActivityRecorder {
     if (decision === "refused" && this.#options.keepsDays()) this.#refuse(env, account, day);
   }
 
-  /** The clock of the gateway serves only for a call that no store has decided. */
+  /** The clock as the gateway knows it serves only for a call that no store has decided. */
   addDeprecatedCall(
     operation: DeprecatedOperation,
     account: string,

@@ -120,7 +120,7 @@ class GatewayProcess implements DataPlane {
     this.#activityRecorder = new ActivityRecorder({
       activityStore: stores.quotas.activity,
       keepsDays: () => this.#config.historyMs !== undefined,
-      now: options.now,
+      now: storeNow(options.now, stores.quotas),
       deprecated: () => deprecatedOperations(this.#config),
     });
     this.diagnostics = new RecentRefusals({
