@@ -6,6 +6,9 @@ COPY package.json package-lock.json .npmrc ./
 RUN npm ci --omit=dev --ignore-scripts
 
 FROM node:26-slim
+# Process 1: the kernel drops a signal for which process 1 has no handler, so node in that place would miss a stop that
+# comes while it loads.
+RUN apt-get update && apt-get install -y --no-install-recommends tini && rm -rf /var/lib/apt/lists/*
 ENV NODE_ENV=production
 # Where keys and counts are kept, whatever the configuration leaves out: the volume below.
 ENV TOLLGATE_DATA=/tollgate/data
@@ -26,5 +29,5 @@ ENV TOLLGATE_HEALTH_URL=http://127.0.0.1:9090/livez
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
   CMD ["node", "-e", "fetch(process.env.TOLLGATE_HEALTH_URL).then(({ ok }) => process.exit(ok ? 0 : 1), () => process.exit(1))"]
 
-ENTRYPOINT ["tollgate"]
+ENTRYPOINT ["tini", "--", "tollgate"]
 CMD ["start"]

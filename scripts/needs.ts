@@ -52,6 +52,8 @@ const NEEDS: readonly Need[] = [
   // These check examples/prometheus/ and examples/systemd/. Prometheus itself is in the same package.
   { program: "promtool", debian: "prometheus", brew: "prometheus", ofFewTests: true },
   { program: "systemd-analyze", debian: "systemd", ofFewTests: true },
+  // Process 1 of the image.
+  { program: "tini", debian: "tini", ofFewTests: true },
 ];
 
 /** Runs one command; true when it ended well. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
+import { execFile, spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +8,8 @@ import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { each } from "./support/each.ts";
 import { startTestUpstream } from "./support/gateway/backend.ts";
-import { startNode } from "./support/gateway/processes.ts";
+import { startNode, startProgram } from "./support/gateway/processes.ts";
+import { needing, provided } from "./support/needing.ts";
 import { eventually } from "./support/poll.ts";
 
 const ROOT = join(import.meta.dirname, "..");
@@ -75,6 +76,8 @@ async function runStep(command: string, cwd: string): Promise<void> {
     await mkdir(join(cwd, "data"), { recursive: true });
     return;
   }
+  // The tests have the programs of Debian from scripts/needs.ts.
+  if (command.startsWith("apt-get update && apt-get install ")) return;
   assert.match(command, /^npm ci /, "a step that this test does not know");
   const [program = "", ...args] = command.split(" ");
   await run(program, [...args, "--prefer-offline"], { cwd, timeout: 120_000 });
@@ -90,6 +93,15 @@ async function readmeLines() {
   const commands = block("sh").trim().split("\n");
   return { yaml: block("yaml"), commands, run: commands[1] ?? "" };
 }
+
+/** A namespace of process IDs of its own, as a container has. */
+const AS_CONTAINER = ["unshare", "--fork", "--pid", "--kill-child"] as const;
+const canBeFirst = spawnSync(AS_CONTAINER[0], [...AS_CONTAINER.slice(1), "true"]).status === 0;
+
+/** A Node that says that it loads, and never comes to the program. */
+const STUCK = `
+  require("node:fs").writeSync(2, "loading\\n");
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);`;
 
 describe("the image", () => {
   let folder = "";
@@ -114,7 +126,7 @@ describe("the image", () => {
     const user = last.findIndex(({ word }) => word === "USER");
     assert.ok(each(last.slice(user)).every(({ word }) => !["COPY", "RUN"].includes(word)));
     assert.deepEqual(all("STOPSIGNAL"), ["SIGTERM"]);
-    assert.deepEqual(JSON.parse(all("ENTRYPOINT")[0] ?? ""), ["tollgate"]);
+    assert.deepEqual(JSON.parse(all("ENTRYPOINT")[0] ?? ""), ["tini", "--", "tollgate"]);
     assert.deepEqual(JSON.parse(all("CMD")[0] ?? ""), ["start"]);
   });
 
@@ -214,6 +226,46 @@ describe("the image", () => {
     assert.ok(kept.includes("keys.json") && kept.includes("state.json"), kept.join(" "));
     assert.deepEqual(await readdir(join(cwd, "config")), before, "the configuration is read-only");
     assert.equal(await isHealthy(), false, "a gateway that is gone is not healthy");
+  });
+
+  it("ends by a SIGTERM that comes before node has loaded the gateway, and drains by a later one", {
+    ...needing("tini"),
+    ...provided(canBeFirst, "a right to namespaces"),
+  }, async () => {
+    const bin = join(folder, "bin");
+    const wrapper = await readFile(join(root, "usr/local/bin/tollgate"), "utf8");
+    await mkdir(bin);
+    await writeFile(join(bin, "tollgate"), wrapper.replace(" /app/", ` ${root}/app/`), {
+      mode: 0o755,
+    });
+    await writeFile(join(bin, "stuck.cjs"), STUCK);
+    const config = join(bin, "tollgate.yaml");
+    await writeFile(
+      config,
+      `environments:
+  production: { listen: 127.0.0.1:0, basePath: /v1, keyTag: live, upstreams: ["http://127.0.0.1:9"] }
+plans: { free: { minute: 60 } }
+admin: off
+`,
+    );
+    const start = (env: Record<string, string>) => {
+      const entry = JSON.parse(all("ENTRYPOINT")[0] ?? "") as string[];
+      const [program, ...args] = [...AS_CONTAINER, ...entry, "start", "--config", config];
+      const PATH = `${bin}:${process.env.PATH}`;
+      return startProgram(program as string, args, { env: { PATH, TOLLGATE_DATA: bin, ...env } });
+    };
+    const terminate = async ({ pid, exited }: ReturnType<typeof start>) => {
+      const first = readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").trim();
+      process.kill(Number(first), "SIGTERM");
+      return (await exited).code;
+    };
+    await using early = start({ NODE_OPTIONS: `--require=${join(bin, "stuck.cjs")}` });
+    await early.says("loading");
+    assert.equal(await terminate(early), 128 + 15, early.stderr());
+    await using serving = start({});
+    await serving.line(({ msg }) => msg === "serving");
+    assert.equal(await terminate(serving), 0, serving.stderr());
+    await serving.line(({ msg }) => msg === "stopped");
   });
 
   it("has a wrapper that hands its arguments and its signals to node", async () => {

@@ -8,7 +8,7 @@ const BROWSER = "chromium-headless-shell";
 /** Programs without which a few tests leave themselves out or fail: the suite goes on. */
 const PLAIN = ["nginx", "haproxy", "caddy"];
 const OF_FEW = [
-  ...[BROWSER, ...PLAIN, "go", "curl", "python3", "h11", "promtool", "systemd-analyze"],
+  ...[BROWSER, ...PLAIN, "go", "curl", "python3", "h11", "promtool", "systemd-analyze", "tini"],
 ];
 
 /** A machine in memory: installing for real would change the one that the tests run on. */
@@ -29,7 +29,7 @@ function machine(programs: readonly string[], { root = true, works = true, stale
 }
 
 const INSTALL = "apt-get install -y --no-install-recommends redis-server redis-tools openssl";
-const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy golang-go curl python3 python3-h11 prometheus systemd`;
+const INSTALL_FEW = `apt-get install -y --no-install-recommends ${BROWSER} nginx haproxy caddy golang-go curl python3 python3-h11 prometheus systemd tini`;
 
 describe("the programs that the tests need", () => {
   it("are left alone where they are there", () => {

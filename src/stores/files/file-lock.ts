@@ -25,7 +25,7 @@ const NOT_ALLOWED = [3, 8, 14];
  *
  * The lock is that of an empty SQLite database: a lock of the kernel on the open file. It ends with
  * the process, however that ends. So there are no stale locks, and no guessing by process id or age
- * whether one is stale; that goes wrong in containers, because every gateway there is process 1.
+ * whether one is stale; that goes wrong in containers, because every gateway there has the same id.
  * The lock file itself stays: removing it would let two processes lock two files of the same name.
  */
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
