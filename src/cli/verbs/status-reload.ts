@@ -119,17 +119,21 @@ function statusText({ told, checks, hash, reached }: ShownStatus, terminal: Term
   const lines = Object.entries(checks).map(([name, { ok, why }]) => {
     return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
   });
-  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText(hash, reached)}\n`;
+  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText({ checks, hash, reached })}\n`;
 }
 
 /** Whether the configuration in force is that of the file. */
-function fileText(hash: string, { config, mistakes, isRemote }: ReachedGateway): string {
+function fileText({ checks, hash, reached }: Omit<ShownStatus, "told">): string {
+  const { config, mistakes, isRemote } = reached;
   const [mistake] = mistakes;
   if (mistake !== undefined) {
     return `not reloaded: ${mistake.file}:${mistake.line}:${mistake.column}`;
   }
   if (isRemote) return "";
-  return hash === config.hash ? "the file as it is now" : "not the file as it is now";
+  if (hash !== config.hash) return "not the file as it is now";
+  // The hash leaves out the content of secret files, so it is also that of a reload that was refused for one.
+  const isReloaded = checks.config.why === undefined;
+  return `the file as it is now${isReloaded ? "" : ", but not all that it names"}`;
 }
 
 /**

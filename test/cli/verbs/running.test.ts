@@ -23,13 +23,28 @@ async function tellsOwnWords(file: string, admin: number): Promise<void> {
   assert.match(await answer.text(), /the new one has 1 mistake"/);
 }
 
+/** A store that the file names by a secret file, and that needs a restart, is not said to be in force. */
+async function refusesSecret(secret: string, status: () => Promise<string>): Promise<void> {
+  await writeFile(secret, "redis://127.0.0.1:1");
+  await eventually(async () => assert.match(await status(), /not reloaded: it needs a restart/));
+  assert.match(
+    await status(),
+    / {2}in force {3}\w{8} {2}the file as it is now, but not all that it names\n$/,
+  );
+  await writeFile(secret, "memory");
+  await eventually(async () => assert.match(await status(), /config {5}ok\n/));
+  assert.match(await status(), / {2}the file as it is now\n$/);
+}
+
 const ONE_MISTAKE = /^\S*tollgate\.yaml:\d+:1: Cannot use bogus: .*\n$/;
 
 describe("status and reload", () => {
   it("ask the running gateway, and end with 1 where none runs or what it reads is wrong", async () => {
     await using folder = await openFolder();
     const [admin = 0] = await freePorts(1);
-    const file = await writeConfig(folder, { admin });
+    const secret = join(folder.path, "store");
+    await writeFile(secret, "memory");
+    const file = await writeConfig(folder, { admin, store: `\${file:./store}` });
     const ask = (...args: string[]) => runVerb([...args, "--config", file]);
     const none = await ask("reload");
     assert.equal(none.status, 1);
@@ -53,6 +68,7 @@ describe("status and reload", () => {
     assert.match((await ask("status")).out, /^Tollgate is ready\n {2}config {5}ok\n/);
 
     assert.match((await ask("status")).out, / {2}in force {3}\w{8} {2}the file as it is now\n$/);
+    await refusesSecret(secret, async () => (await ask("status")).out);
     const unread = join(folder.path, "unread.yaml");
     await writeFile(unread, "plans: {");
     const at = ["--admin", `http://127.0.0.1:${admin}`, "--config", unread];
