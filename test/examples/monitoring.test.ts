@@ -162,6 +162,11 @@ it("each alert names its entry in the runbook, and each entry is of an alert", (
   }
 });
 
+/** A query of the dashboard as Grafana sends it, with every choice taken. */
+function replaceVariables(query: string): string {
+  return query.replaceAll("$__rate_interval", "5m").replaceAll(/\$\w+/g, ".*");
+}
+
 describe("promtool", needing("promtool"), () => {
   const promtool = async (args: readonly string[], stdin = "") => {
     const { code, stdout, stderr } = await startProgram("promtool", args, { stdin }).exited;
@@ -175,12 +180,49 @@ describe("promtool", needing("promtool"), () => {
     await promtool(["test", "rules", join(folder, "alerts.test.yaml")]);
   });
 
+  it("has no share of refusals but 0 before the first one, and no commands for each request while there are none", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "tollgate-panels-"));
+    const of = 'env="production",instance="gw:9090",job="tollgate"';
+    // Busy for five minutes, then idle; the store has its heartbeats all the time.
+    const input_series = [
+      { series: `tollgate_decisions_total{decision="admitted",${of}}`, values: "0+30x20 600x60" },
+      { series: `tollgate_http_requests_total{code="200",${of}}`, values: "0+30x20 600x60" },
+      {
+        series: 'tollgate_store_commands_total{instance="gw:9090",job="tollgate"}',
+        values: "0+15x80",
+      },
+    ];
+    const panel = (wanted: string, eval_time: string, values: readonly number[]) => {
+      const [, query = ""] = each(queries).find(([title]) => title === wanted) ?? [];
+      const expr = replaceVariables(query.replaceAll('"$job"', '"tollgate"'));
+      return { expr, eval_time, exp_samples: values.map((value) => ({ labels: "{}", value })) };
+    };
+    const tests = [
+      {
+        interval: "15s",
+        input_series,
+        promql_expr_test: [
+          panel("Refused", "5m", [0]),
+          panel("Commands to the store for each request", "5m", [0.5]),
+          panel("Commands to the store for each request", "15m", []),
+        ],
+      },
+    ];
+    try {
+      const file = join(folder, "panels.yaml");
+      await writeFile(file, stringify({ tests }));
+      await promtool(["test", "rules", file]);
+    } finally {
+      await rm(folder, { recursive: true });
+    }
+  });
+
   it("takes every query of the dashboard", async () => {
     const folder = await mkdtemp(join(tmpdir(), "tollgate-rules-"));
     try {
       const recorded = queries.map(([, query], i) => ({
         record: `query:${i}`,
-        expr: query.replaceAll("$__rate_interval", "5m").replaceAll(/\$\w+/g, ".*"),
+        expr: replaceVariables(query),
       }));
       const file = join(folder, "rules.yaml");
       await writeFile(file, stringify({ groups: [{ name: "queries", rules: recorded }] }));
