@@ -37,7 +37,10 @@ import { apiText, configText, OPERATIONS, PLANS } from "./workload.ts";
  * rejects, everything that it started has ended, and a Redis that it was given has none of its keys.
  */
 export async function runProof(options: ProveOptions): Promise<ProofReport> {
-  const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-"));
+  const folder = await mkdtemp(join(tmpdir(), "tollgate-prove-")).catch((cause: Error) => {
+    const failed = `Cannot make a temporary folder: ${cause.message}`;
+    throw new Error(`${failed}; set TMPDIR to a folder that can be written`, { cause });
+  });
   const stops: (() => Promise<unknown>)[] = [() => rm(folder, { recursive: true, force: true })];
   try {
     return await new Trial(options, folder, stops).run();

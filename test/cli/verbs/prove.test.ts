@@ -94,6 +94,20 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     assert.deepEqual(await cluster.clients[0]?.keys("*"), [], "it has removed its keys");
   });
 
+  it("in a folder that cannot be written says which, why, and that TMPDIR names another one", async () => {
+    await using folder = await openFolder();
+    const nowhere = join(folder.path, "nowhere");
+    vi.stubEnv("TMPDIR", nowhere);
+    const said = await runVerb(["prove", "--seconds", "3"]).finally(() => vi.unstubAllEnvs());
+    assert.deepEqual([said.status, said.out], [1, ""]);
+    const [before, after] = said.err.split(nowhere);
+    assert.match(
+      before ?? "",
+      /^Cannot make a temporary folder: ENOENT: no such file or directory,/,
+    );
+    assert.match(after ?? "", /; set TMPDIR to a folder that can be written\n$/);
+  });
+
   it("that is stopped early ends with an error, and tells of no promise", async () => {
     await using folder = await openFolder();
     vi.stubEnv("TMPDIR", folder.path);
