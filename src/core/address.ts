@@ -100,8 +100,8 @@ export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
-/** The host of a listener in its one form: IPv4-mapped IPv6 as IPv4, other IPv6 at its shortest. */
-export function listenHost(host: string): string {
+/** A host in its one form: IPv4-mapped IPv6 as IPv4, other IPv6 at its shortest. */
+export function canonicalHost(host: string): string {
   return shortestHost(normalizeAddress(host));
 }
 

@@ -1,6 +1,6 @@
 import { hash, timingSafeEqual } from "node:crypto";
 import { isIP } from "node:net";
-import { listenHost } from "../../core/address.ts";
+import { canonicalHost } from "../../core/address.ts";
 import { normalizeHost } from "../../core/http/head.ts";
 import { type AdminResponse, problemResponse } from "./response.ts";
 
@@ -86,7 +86,7 @@ const ANY_ADDRESS = new Set(["0.0.0.0", "::"]);
 function isOwnHost(host: string, guarded: GuardOptions): boolean {
   if (!/^(\[[0-9a-f:.]+\]|[^:]+)(:\d{1,5})?$/i.test(host)) return false;
   const name = normalizeHost(host);
-  const bare = listenHost(name.replace(/^\[|\]$/g, ""));
+  const bare = canonicalHost(name.replace(/^\[|\]$/g, ""));
   if (LOOPBACK.has(bare) || bare === guarded.host || guarded.hosts.includes(name)) return true;
   return ANY_ADDRESS.has(guarded.host) && isIP(bare) !== 0;
 }

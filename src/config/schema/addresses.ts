@@ -1,5 +1,5 @@
 import { isIP, isIPv4, isIPv6 } from "node:net";
-import { type HostPort, listenHost } from "../../core/address.ts";
+import { canonicalHost, type HostPort } from "../../core/address.ts";
 
 /**
  * A parsed value, or the reason that it could not be parsed. The reason follows the value's name in
@@ -19,7 +19,7 @@ export function parseListen(text: string): ParseResult<HostPort> {
   if (bracketed !== undefined) {
     const isPlain = isIPv6(bracketed) && !bracketed.includes("%");
     return isPlain
-      ? { value: { host: listenHost(bracketed), port } }
+      ? { value: { host: canonicalHost(bracketed), port } }
       : { why: "what stands in the brackets is not an IPv6 address" };
   }
   const isHost = /^[\d.]+$/.test(bare) ? isIPv4(bare) : HOST_NAME.test(bare);

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { type AddressMatcher, addressMatcher, normalizeAddress } from "../../core/address.ts";
+import { type AddressMatcher, addressMatcher, canonicalHost } from "../../core/address.ts";
 
 export type TrustedProxyMatcher = AddressMatcher;
 
@@ -20,7 +20,7 @@ export function clientAddress(
   if (forwardedFor === undefined || !isTrusted(peer)) return peer;
   let client = peer;
   for (const member of forwardedFor.split(",").reverse()) {
-    const address = normalizeAddress(withoutPort(member.trim()));
+    const address = canonicalHost(withoutPort(member.trim()));
     if (isIP(address) === 0) return client;
     client = address;
     if (!isTrusted(address)) return client;

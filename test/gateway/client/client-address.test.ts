@@ -51,6 +51,10 @@ describe("the client's address", () => {
     ["is not a name", PROXY, "client.example", PROXY],
     ["is told through a proxy on ::1", "::1", "198.51.100.1", "198.51.100.1"],
     ["is told through a trusted IPv6 network", "2001:db8:1::5", "2001:db8:2::5", "2001:db8:2::5"],
+    ["is IPv6 in small letters", PROXY, "2001:DB8::ABCD", "2001:db8::abcd"],
+    ["is IPv6 without leading zeros", PROXY, "[2001:0db8:0:0::0007]:443", "2001:db8::7"],
+    ["is IPv6 with :: for more than one 0", PROXY, "2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"],
+    ["is IPv6 as the socket of a peer tells it", PROXY, "2001:db8:77:0:0:0:0:1", "2001:db8:77::1"],
     ["keeps a zone away", PROXY, "fe80::1%eth0", "fe80::1"],
   ];
   for (const [what, peer, forwardedFor, client] of rows) {
