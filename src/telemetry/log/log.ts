@@ -87,9 +87,10 @@ export const ACCESS_LOG_FIELDS: Readonly<
       "The status that was sent; 499 if the client left first or stopped reading, and with `why: the gateway is going away` if the gateway ended first; 101 for a tunnel",
   },
   code: {
-    meaning: "The [code](refusals.md) of the refusal",
+    meaning:
+      "The [code](refusals.md) of the refusal; with `status` 499 the client left before it was sent",
     absent:
-      "nothing was refused: the backend answered, the gateway answered `standing` or OPTIONS, or the client left",
+      "nothing was refused: the backend answered, the gateway answered `standing` or OPTIONS, or the client left before that",
   },
   source: { meaning: "`gateway` or `backend`: who answered" },
   decision: { meaning: "`admitted`, `refused`, or `none` where nothing was decided" },
