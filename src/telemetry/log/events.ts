@@ -23,13 +23,13 @@ export const EVENTS = {
     level: "info",
     members: ["account", "env", "plan", "key", "window", "percent", "used", "limit", "reset"],
     meaning:
-      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. `key` is there for a limit of one key, such as `key.day`",
+      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. A limit that is lowered below the count tells nothing. `key` is there for a limit of one key, such as `key.day`",
   },
   overage: {
     level: "info",
     members: ["account", "env", "plan", "window", "included", "used", "limit", "reset"],
     meaning:
-      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so",
+      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so. An account that a change of its plan puts above them has no event: its usage tells the overage",
   },
   usage: {
     level: "info",
