@@ -24,7 +24,6 @@ export async function sendProven(
   read?: ReplyReader,
 ): Promise<unknown> {
   const reply = sendOn(redis, name, args);
-  const { stream } = redis;
   if (read === undefined) {
     const [proof, given] = await Promise.allSettled([proofOn(redis), reply]);
     if (proof.status === "rejected") throw proof.reason;
@@ -34,7 +33,7 @@ export async function sendProven(
   try {
     return read(given);
   } catch (error) {
-    endConnection(stream);
+    endConnection(redis.stream);
     throw error instanceof StoreFailure ? error : unreadableFailure((error as Error).message);
   }
 }
@@ -56,8 +55,7 @@ async function askWord(redis: Redis): Promise<void> {
   const word = `${ORIGIN}${++wordsSent}`;
   const refusal = (error: Error) => (error.name === "ReplyError" ? word : Promise.reject(error));
   const reply = sendOn(redis, "eval", [WORD_SCRIPT, 0, word]);
-  const { stream } = redis;
   if ((await reply.catch(refusal)) === word) return;
-  endConnection(stream);
+  endConnection(redis.stream);
   throw unreadableFailure("it is that of another command");
 }

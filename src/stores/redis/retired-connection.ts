@@ -44,7 +44,7 @@ export class RetiredConnection {
     retired.add(stream);
     readFor(redis, this.#target(redis));
     (redis as unknown as { resetCommandQueue(): void }).resetCommandQueue();
-    this.#timer = setTimeout(() => this.end(), keepMs).unref();
+    this.#timer = setTimeout(() => this.end(), keepMs);
     this.#socket.on("data", () => {
       if (commandQueue.length === 0) this.end();
     });

@@ -59,7 +59,7 @@ export class SilenceWatch {
     this.#first = first;
     const isStuck = this.#sameLooks > this.#sameLooksMax;
     const isLeft = this.#silentLooks > this.#silentLooksMax;
-    if (socket.destroyed || isStuck || isLeft || (isSilent && !isWaiting)) this.#end();
+    if (socket.destroyed || isStuck || (isSilent && !isWaiting)) this.#end();
     const why = new Error("it does not reply");
     if (isStuck) socket.destroy(why);
     else if (isLeft) this.#leave(socket, why);

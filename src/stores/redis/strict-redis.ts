@@ -94,7 +94,7 @@ export class StrictRedis extends Redis {
   }
 
   #retire(socket: Socket, why: Error): void {
-    if (this.status !== "ready" || !mayHaveCharged(this)) {
+    if (!mayHaveCharged(this)) {
       socket.destroy(why);
       return;
     }
