@@ -3,7 +3,16 @@ import { describe, it } from "vitest";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
-import { BAN, called, DAY_END, exhaust, NOON, openBatch, quotaRequest, spent } from "./queue-kit.ts";
+import {
+  BAN,
+  called,
+  DAY_END,
+  exhaust,
+  NOON,
+  openBatch,
+  quotaRequest,
+  spent,
+} from "./queue-kit.ts";
 
 describe("a request of an account that a message said is banned", () => {
   const open = {

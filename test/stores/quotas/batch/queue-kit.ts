@@ -41,6 +41,8 @@ type Calling = {
   readonly names: readonly string[];
   readonly requests: readonly AccountRequest[];
   answer(outcome?: CallOutcome): void;
+  /** One outcome for each request. */
+  answerEach(outcomes: readonly CallOutcome[]): void;
 };
 
 function newGate() {
@@ -91,6 +93,7 @@ export function openBatch() {
             names: requests.map(({ accountRef }) => accountRef.account),
             requests,
             answer,
+            answerEach: resolve,
           });
         });
       });

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import type { QuotaDecision } from "../../../../src/core/quota/decide.ts";
+import { laterOf } from "../../../../src/stores/quotas/batch/outcomes.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import { bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { BUCKET_COUNT, bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
+import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { each } from "../../../support/each.ts";
 import { watchStalls } from "../../../support/in-time.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
@@ -19,6 +23,8 @@ describe("accounts of several buckets of one node", () => {
   afterAll(() => cluster.close());
 
   const ownerOf = (bucket: number) => cluster.ownerOf(bucketSlot(bucket));
+  /** The buckets of the first node that no test here has moved. */
+  const stayed = () => ALL.filter((each) => ownerOf(each) === 0 && each !== 3 && each !== 8);
   const callsOf = () => Promise.all(cluster.nodes.map((node) => node.calls("evalsha")));
 
   const counted = (name: string) => countedIn(cluster, name);
@@ -83,10 +89,48 @@ describe("accounts of several buckets of one node", () => {
     assert.deepEqual(failures, []);
   });
 
+  it("have their own decisions of a call whose connection was given up before its reply", async (t) => {
+    const link = connectRedis({ address: cluster.address });
+    t.onTestFinished(() => link.close());
+    await link.tried;
+    const quotaClient = createQuotaClient(link, "tg", {});
+    const names = namesOf(stayed().slice(0, 2), 2, "late");
+    const asks = names.map((name, i) => {
+      return { accountRef: account(name), quotaRequest: perDay(10 + i) };
+    });
+    const groups = [asks.slice(0, 2), asks.slice(2)];
+    const decide = () => Promise.all(quotaClient.decideGroups(groups));
+    const limitsOf = (outcomes: readonly unknown[]) => {
+      return outcomes.map((outcome) => {
+        const [window] = (outcome as QuotaDecision).windows;
+        return [window?.limit, window?.used];
+      });
+    };
+    const inTime = (await decide()).flat();
+    assert.deepEqual(limitsOf(inTime), [
+      [10, 1],
+      [11, 1],
+      [12, 1],
+      [13, 1],
+    ]);
+    const list = `${accountKey("tg", account(String(names[0])))}:list`;
+    // The node reads nothing more of the connection on which this waits.
+    link.send(list, "blpop", [list, 0]).catch(() => undefined);
+    const laters = (await decide()).flat().map(laterOf);
+    assert.ok(laters.every((later) => later !== undefined));
+    await cluster.clients[0]?.rpush(list, "a");
+    assert.deepEqual(limitsOf(await Promise.all(laters)), [
+      [10, 2],
+      [11, 2],
+      [12, 2],
+      [13, 2],
+    ]);
+  });
+
   it("are given up alone when their bucket is stuck, and the others of the node have their answers", async (t) => {
     const { store, failures } = await open(cluster.address, { timeoutMs: 2_000 });
     t.onTestFinished(() => store.close());
-    const near = ALL.filter((each) => ownerOf(each) === 0 && each !== 3 && each !== 8);
+    const near = stayed();
     const [stuck, ...others] = near as [number, ...number[]];
     assert.ok(others.length > 0);
     const names = namesOf(near, 2, "stuck");

@@ -6,6 +6,7 @@ import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { each } from "../../../support/each.ts";
+import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
@@ -28,7 +29,7 @@ const METERED: QuotaRequest = {
 };
 
 afterEach(async () => {
-  await redis.call("ACL", "SETUSER", "default", "allcommands");
+  await redis.call("ACL", "SETUSER", "default", "allcommands", "allkeys");
   await redis.config("SET", "maxmemory", "0");
   await redis.flushall();
 });
@@ -205,5 +206,41 @@ it("the first day that is remembered of a running account is charged without the
   await redis.call("ACL", "SETUSER", "default", "-pexpire");
   const { decision } = await spend(store, account("runs"), perDay(9));
   assert.equal(decision.windows[0]?.used, 2);
+  await store.close();
+});
+
+it("a strike that outlives the windows of its account is noted only with the right to PEXPIRE", async () => {
+  const bans = { ...DEFAULT_BANS, withinMs: 3_600_000, graceMs: 0 };
+  const first = await open(server.address, { now: () => NOON });
+  // The second is refused, which is noted.
+  for (let i = 0; i < 2; i++) await spend(first.store, account("runs"), { ...MINUTE, bans });
+  await first.store.close();
+  const { store } = await open(server.address, { now: () => NOON + 1 });
+  const held = await hashes();
+  await redis.call("ACL", "SETUSER", "default", "-pexpire");
+  await assert.rejects(spend(store, account("runs"), { ...MINUTE, bans }));
+  assert.deepEqual(await hashes(), held);
+  await redis.call("ACL", "SETUSER", "default", "allcommands");
+  assert.equal((await spend(store, account("runs"), { ...MINUTE, bans })).decision.strikes, 1);
+  await store.close();
+});
+
+it("a day that cannot be noted waits without the right to PEXPIRE too, and is noted later", async () => {
+  const { store } = await open(server.address, { now: () => NOON, historyMs: 400 * DAY_MS });
+  const runs = account("runs");
+  await spend(store, runs, perDay(9));
+  // The days have hashes of their own, which another node may have.
+  await redis.call("ACL", "SETUSER", "default", "-pexpire", "resetkeys", "~tg:{*");
+  assert.equal((await spend(store, runs, perDay(9))).decision.windows[0]?.used, 2);
+  await redis.call("ACL", "SETUSER", "default", "allcommands", "allkeys");
+  await spend(store, runs, perDay(9));
+  const [days] = await store.history([runs], {
+    from: NOON / DAY_MS - 0.5,
+    to: NOON / DAY_MS - 0.5,
+  });
+  assert.deepEqual(
+    days?.map(({ admitted }) => admitted),
+    [3],
+  );
   await store.close();
 });
