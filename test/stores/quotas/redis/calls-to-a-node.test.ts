@@ -117,7 +117,7 @@ describe("accounts of several buckets of one node", () => {
     // The node reads nothing more of the connection on which this waits.
     link.send(list, "blpop", [list, 0]).catch(() => undefined);
     const laters = (await decide()).flat().map(laterOf);
-    assert.ok(laters.every((later) => later !== undefined));
+    assert.ok(each(laters).every((later) => later !== undefined));
     await cluster.clients[0]?.rpush(list, "a");
     assert.deepEqual(limitsOf(await Promise.all(laters)), [
       [10, 2],
