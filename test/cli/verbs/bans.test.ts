@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import type { Redis } from "ioredis";
 import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -325,11 +326,13 @@ describe("bans why", () => {
     const origin = other.adminUrl;
     const both = ["bans", "why", ACCOUNT, "--json", "--admin", origin, "--config", one.file];
     assert.equal(jsonOf<Why>(await runVerb(both)).bans.length, 1);
+    const client = await redis.client();
     await namesTheUnasked(one.file, origin);
+    await listKilled(client);
+    assert.deepEqual(jsonOf<Why>(await runVerb(both)).missing, []);
     const repeated = await runVerb([...both, "--admin", "http://127.0.0.1:1"]);
     assert.match(jsonOf<Why>(repeated).missing.join(), /127\.0\.0\.1:1/);
     // A ban whose cause was lost is told as a ban, and no more.
-    const client = await redis.client();
     const cause = await client.keys("tg:w{*");
     assert.equal(cause.length, 1);
     await client.hset(cause[0] ?? "", "c", "1000 1 h of another ban");
@@ -342,6 +345,15 @@ describe("bans why", () => {
     await redis.close();
   });
 });
+
+/** As a gateway that was killed stays listed, whom nobody can ask. */
+async function listKilled(client: Redis): Promise<void> {
+  const [listed = ""] = await client.hvals("tg:{0}:status");
+  const killed = listed
+    .replace(/^\d+/, (atMs) => `${Number(atMs) - 60_000}`)
+    .replace(/"name":"[^"]*"/, '"name":"killed"');
+  await client.hset("tg:{0}:status", "killed", killed);
+}
 
 /** One of two gateways is asked alone: a ban that only the other one told is not in its answer. */
 async function namesTheUnasked(file: string, origin: string): Promise<void> {
