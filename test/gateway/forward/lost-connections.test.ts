@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import type { Socket } from "node:net";
 import { describe, it } from "vitest";
 import { startByteUpstream, startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
@@ -92,5 +93,32 @@ describe("an upload whose connection to the backend is lost before it was used",
     client.write(`${chunk("part-2;")}0\r\n\r\n`);
     assert.equal((await client.responses(["POST"]))[0]?.status, 200);
     assert.equal(second.seen[0]?.body.toString(), "part-1;part-2;");
+  });
+});
+
+/** Answers two requests when both are there, and ends the connections of these with their next one. */
+async function startForgettingUpstream() {
+  const first: Socket[] = [];
+  const upstream = await startByteUpstream((socket, connection) => {
+    if (connection > 2) return void socket.write(OK);
+    first.push(socket);
+    socket.on("data", () => socket.destroy());
+    if (first.length === 2) for (const each of first) each.write(OK);
+  });
+  return Object.assign(upstream, { seen: [] });
+}
+
+describe("a request whose connection to the backend ends without an answer", () => {
+  it("is sent again on a new one, though another is idle", async () => {
+    const upstream = await startForgettingUpstream();
+    await using house = await startTestGateway({ upstream, environment: { api: null } });
+    const { key } = await house.issue();
+    const ask = async () => (await sendRequest(house.port, { key, path: "/v1/a" })).status;
+    assert.deepEqual(await Promise.all([ask(), ask()]), [200, 200]);
+    assert.equal(await ask(), 200);
+    const requests = upstream.received.map(
+      ({ bytes }) => bytes().toString().split("GET ").length - 1,
+    );
+    assert.deepEqual(requests.toSorted(), [1, 1, 2]);
   });
 });
