@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { chmod } from "node:fs/promises";
 import { it } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
@@ -22,6 +23,16 @@ it("/readyz does not ask for a restart where a plan in use is dropped, and names
   await served.rewrite({});
   const taken = { status: "ready", config: { ok: true } };
   await eventually(async () => assert.deepEqual(await config(), taken));
+});
+
+it("a configuration that cannot be read is read again when the rights of its file change", async () => {
+  await using backend = await startTestUpstream();
+  await using served = await spawnGateway({ upstreams: [backend.origin] });
+  const refusals = () => served.said.filter(({ kind }) => kind === "config_refused").length;
+  await served.rewrite({ plans: 7 });
+  await eventually(() => assert.equal(refusals(), 1));
+  await chmod(served.file, 0o640);
+  await eventually(() => assert.equal(refusals(), 2));
 });
 
 it("a start whose plans leave accounts with working keys without limits says which, and another start says nothing", async () => {
