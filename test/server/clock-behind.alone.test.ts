@@ -9,12 +9,32 @@ import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 const BEHIND_MS = 70_000;
 
 const realNow = Date.now;
+/** By the clock of Redis this has been; by that of this machine it is to come. */
+const SUNSET = new Date(realNow() - BEHIND_MS / 7).toISOString();
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /pets:
+    get: { operationId: list, responses: {} }
+  /old:
+    get:
+      operationId: old
+      deprecated: true
+      x-deprecated-since: "2025-01-01"
+      x-sunset: "${SUNSET}"
+      responses: {}
+`;
+const PLANS = { free: { minute: 60, day: 1_000 }, pro: { minute: 300, day: 10_000 } };
 let redis: TestRedis;
 let house: TestGateway;
 beforeAll(async () => {
   redis = await startRedis();
   vi.spyOn(Date, "now").mockImplementation(() => realNow() - BEHIND_MS);
-  house = await startTestGateway({ config: { store: redis.url } });
+  house = await startTestGateway({
+    config: { store: redis.url, plans: PLANS },
+    files: { "api.yaml": API },
+    api: "./api.yaml",
+  });
 });
 afterAll(async () => {
   vi.restoreAllMocks();
@@ -37,6 +57,19 @@ describe("a gateway whose clock is behind that of Redis", () => {
     const resumed = await house.admin(`/api/accounts/${account}/resume`, { method: "POST" });
     assert.equal(resumed.status, 200);
     assert.equal((await house.ask(key)).status, 200);
+  });
+
+  it("serves an operation until its sunset by its own clock", async () => {
+    const { key } = await house.issue();
+    assert.equal((await house.ask(key, "/v1/old")).status, 200);
+  });
+
+  it("drops a plan by a reload once its keys have ended by the clock of Redis", async () => {
+    await house.issue({ plan: "pro", expires: "2s" });
+    await house.rewrite({ plans: { free: PLANS.free } });
+    assert.equal((await house.gateway.reload()).ok, false);
+    const isTaken = async () => assert.ok((await house.gateway.reload()).ok);
+    await eventually(isTaken, { withinMs: 30_000, everyMs: 200 });
   });
 
   it("tells a failed authentication a reset that is still to come", async () => {

@@ -9,7 +9,7 @@ import {
   watchClock,
 } from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { eventually } from "../../../support/poll.ts";
-import { account, type Told } from "./redis-kit.ts";
+import { account, open, startServer, type Told } from "./redis-kit.ts";
 
 const LOST = { window: "minute", used: 3, was: 387 } as const;
 /** A little longer than the message of another gateway may take. */
@@ -95,6 +95,25 @@ describe("charges that are lost", () => {
       ["error", "charges_lost", 2_000, 1_000, "production:a999 2"],
       ["error", "charges_lost", 2, 1, "production:a1000 2"],
     ]);
+  });
+});
+
+describe("a store that is closed", () => {
+  it("asks and tells nothing any more: no timer of it is left", async (t) => {
+    const { address } = await startServer(t);
+    vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
+    t.onTestFinished(() => void vi.useRealTimers());
+    const { store } = await open(address, { logsOwnChanges: true });
+    assert.ok(vi.getTimerCount() > 0);
+    await store.close();
+    await eventually(
+      () => {
+        // A connection that has ended is looked at once more.
+        vi.advanceTimersByTime(100);
+        assert.equal(vi.getTimerCount(), 0);
+      },
+      { withinMs: 10_000 },
+    );
   });
 });
 
