@@ -122,7 +122,7 @@ export class Batcher {
     const { decisionCache, onVerdict } = this.#options;
     const before = decisionCache.get(id);
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
-    const barred = quotaRequest.strikesOnly && waiting.length > 0 && decision.ban === undefined;
+    const barred = quotaRequest.strikesOnly && decision.ban === undefined;
     // A lifted ban is dropped by a message, so that one which is still known is lost in the store.
     const ban = barred && before ? decisionCache.banOf(before, quotaRequest) : decision.ban;
     const told = ban === decision.ban ? decision : { ...decision, ban };

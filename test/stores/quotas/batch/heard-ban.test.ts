@@ -57,6 +57,21 @@ describe("a request of an account that a message said is banned", () => {
     assert.ok("decision" in answer && answer.admitted);
   });
 
+  it("is refused by the ban too where a strike was on its way and its answer has none", async () => {
+    using house = openBatch();
+    const { batch, decisionCache } = house;
+    await exhaust(house, "a1");
+    batch.charge(account("a1"), quotaRequest);
+    await called(house, 2);
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    house.calls[1]?.answer();
+    await eventually(() =>
+      assert.equal(decisionCache.get("production:a1")?.refusal?.pending, undefined),
+    );
+    const answer = await batch.charge(account("a1"), quotaRequest);
+    assert.ok("decision" in answer && answer.decision.ban === BAN);
+  });
+
   it("leaves no uncertain charge if its call may have run, as one that may be admitted does", async () => {
     using house = openBatch();
     const { batch, decisionCache, uncertain } = house;
