@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import type { Socket } from "node:net";
 import { describe, it } from "vitest";
 import { startByteUpstream, startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
@@ -96,29 +95,35 @@ describe("an upload whose connection to the backend is lost before it was used",
   });
 });
 
-/** Answers two requests when both are there, and ends the connections of these with their next one. */
+/** Answers the first request of each connection, and ends all but the first one with their next. */
 async function startForgettingUpstream() {
-  const first: Socket[] = [];
   const upstream = await startByteUpstream((socket, connection) => {
-    if (connection > 2) return void socket.write(OK);
-    first.push(socket);
-    socket.on("data", () => socket.destroy());
-    if (first.length === 2) for (const each of first) each.write(OK);
+    socket.write(OK);
+    if (connection > 1) socket.on("data", () => socket.destroy());
   });
-  return Object.assign(upstream, { seen: [] });
+  const requestsOn = (connection: number) => {
+    const bytes = upstream.received[connection - 1]?.bytes();
+    return String(bytes).split("GET ").length - 1;
+  };
+  return Object.assign(upstream, { seen: [], requestsOn });
 }
 
 describe("a request whose connection to the backend ends without an answer", () => {
-  it("is sent again on a new one, though another is idle", async () => {
+  it("is sent again on a new one, also where it waits for one that another request had", async () => {
     const upstream = await startForgettingUpstream();
-    await using house = await startTestGateway({ upstream, environment: { api: null } });
+    await using house = await startTestGateway({
+      upstream,
+      environment: { api: null, limits: { upstreamConnections: 1 } },
+    });
     const { key } = await house.issue();
     const ask = async () => (await sendRequest(house.port, { key, path: "/v1/a" })).status;
-    assert.deepEqual(await Promise.all([ask(), ask()]), [200, 200]);
     assert.equal(await ask(), 200);
-    const requests = upstream.received.map(
-      ({ bytes }) => bytes().toString().split("GET ").length - 1,
-    );
-    assert.deepEqual(requests.toSorted(), [1, 1, 2]);
+    const lost = ask();
+    await eventually(() => assert.equal(upstream.requestsOn(1), 2));
+    const waiting = ask();
+    await inFlight(house, 2);
+    upstream.received[0]?.socket.destroy();
+    assert.deepEqual([await lost, await waiting], [200, 200]);
+    assert.deepEqual([2, 3].map(upstream.requestsOn), [1, 1]);
   });
 });

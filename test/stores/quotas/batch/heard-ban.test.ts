@@ -61,7 +61,7 @@ describe("a request of an account that a message said is banned", () => {
     using house = openBatch();
     const { batch, decisionCache } = house;
     await exhaust(house, "a1");
-    batch.charge(account("a1"), quotaRequest);
+    await batch.charge(account("a1"), quotaRequest);
     await called(house, 2);
     decisionCache.learnBan(account("a1"), BAN, NOON);
     house.calls[1]?.answer();
