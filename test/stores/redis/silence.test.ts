@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Socket } from "node:net";
 import type { Redis } from "ioredis";
-import { describe, it, type TestContext } from "vitest";
+import { describe, it, type TestContext, vi } from "vitest";
 import { RetiredConnection } from "../../../src/stores/redis/retired-connection.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
@@ -147,6 +147,21 @@ describe("a connection to Redis on which nothing is read", () => {
     await assert.rejects(later, { executed: "unknown" });
     await eventually(async () => assert.equal(await connections(), 2, "this one and the client's"));
     assert.deepEqual([link.health().ok, ends], [true, 1]);
+  });
+
+  it("leaves no timer that keeps the process from ending once it has its replies", async (t) => {
+    const { link, client } = await linked(t);
+    const script = sendScript(link, "list");
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+    t.onTestFinished(() => void vi.useRealTimers());
+    new RetiredConnection(link.nodeOf(0) as Redis, new Error("it does not reply"), 12_000);
+    const { later } = await givenUp(script);
+    vi.advanceTimersByTime(1_000);
+    await eventually(() => link.health().ok);
+    assert.equal(vi.getTimerCount(), 1);
+    await client.rpush("list", "a");
+    assert.equal(await later, 1);
+    await eventually(() => assert.equal(vi.getTimerCount(), 0));
   });
 
   it("ends, and the process does not, with one reply more than it has commands", async (t) => {
