@@ -47,7 +47,7 @@ export type DiskCopyOptions = {
   readonly lockWaitMs?: number;
   /** How soon records that could not be written are tried again. */
   readonly retryMs?: number;
-  /** How soon newer records are written: a copy of 150,000 takes half a second of processor. */
+  /** The longest rest between two copies: one of 150,000 records takes half a second of processor. */
   readonly pauseMs?: number;
 };
 
@@ -92,14 +92,17 @@ export async function openDiskCopy(
   };
 }
 
+/**
+ * A copy is followed by a rest so many times as long as writing it took: few records are on disk at
+ * once, and many take little of the processor.
+ */
+const REST_TIMES = 9;
+
 /** `keepsFound`: the file has a damaged copy, one of another store, or counts, which are kept. */
 type WriterOptions = Required<DiskCopyOptions> & { readonly keepsFound: boolean };
 type NamedRecords = NonNullable<DiskCopy["found"]>;
 
-/**
- * Writes the newest records, the first at once and later ones after a pause, and tries again until
- * they are written.
- */
+/** Writes the newest records, with a rest after each copy, and tries again until they are written. */
 class CopyWriter {
   readonly #file: string;
   readonly #report: Reporter;
@@ -133,7 +136,6 @@ class CopyWriter {
     this.#closed = true;
     clearTimeout(this.#next);
     await this.#writing;
-    if (this.#wanted === undefined) return;
     this.#start();
     await this.#writing;
   }
@@ -141,22 +143,20 @@ class CopyWriter {
   #start(): void {
     clearTimeout(this.#next);
     this.#next = undefined;
-    this.#writing ??= this.#writeNewest();
+    if (this.#wanted !== undefined) this.#writing ??= this.#writeNewest(this.#wanted);
   }
 
-  async #writeNewest(): Promise<void> {
-    const tried = this.#wanted;
+  async #writeNewest(newest: NamedRecords): Promise<void> {
     this.#wanted = undefined;
-    const isWritten = tried === undefined || (await this.#writeOne(tried));
+    const startMs = performance.now();
+    const isWritten = await this.#writeOne(newest);
     this.#writing = undefined;
     const { pauseMs, retryMs } = this.#options;
-    const waitMs = isWritten || this.#wanted !== undefined ? pauseMs : retryMs;
-    if (!isWritten) this.#wanted ??= tried;
+    const restMs = Math.min(pauseMs, REST_TIMES * (performance.now() - startMs));
+    const waitMs = isWritten || this.#wanted !== undefined ? restMs : retryMs;
+    if (!isWritten) this.#wanted ??= newest;
     if (this.#closed) return;
-    this.#next = setTimeout(() => {
-      this.#next = undefined;
-      if (this.#wanted !== undefined) this.#start();
-    }, waitMs).unref();
+    this.#next = setTimeout(() => this.#start(), waitMs).unref();
   }
 
   async #writeOne({ records, id }: NamedRecords): Promise<boolean> {

@@ -36,8 +36,20 @@ describe("The copy of the keys on disk", () => {
     assert.deepEqual((await openDiskCopy(file, () => {})).found?.records, withAccounts(...records));
   });
 
+  it("is written again soon where writing is quick, so that a revocation is not in memory alone", async () => {
+    const copy = await openDiskCopy(newFile(), () => {}, { pauseMs: 3_600_000 });
+    const revokedThere = async () => (await openDiskCopy(file, () => {})).found?.records.keys[0];
+    copy.write(withAccounts(record("k_1")));
+    await eventually(async () => assert.equal((await revokedThere())?.id, "k_1"));
+    copy.write(withAccounts(record("k_1", { revokedMs: 1 })));
+    await eventually(async () => assert.equal((await revokedThere())?.revokedMs, 1));
+    await copy.close();
+  });
+
   it("is written once for many changes in a while, and the newest at the end of it", async (t) => {
-    const copy = await openDiskCopy(newFile(), () => {}, { pauseMs: 400 });
+    const lock = await takeLock(newFile(), 0);
+    assert.ok(lock);
+    const copy = await openDiskCopy(file, () => {}, { pauseMs: 400 });
     const keysThere = async () => (await openDiskCopy(file, () => {})).found?.records.keys.length;
     let changes = 0;
     const changeUntilWritten = (least: number) =>
@@ -46,6 +58,8 @@ describe("The copy of the keys on disk", () => {
         copy.write(withAccounts(...Array.from({ length: changes }, (_, i) => record(`k_${i}`))));
         assert.ok(Number(await keysThere()) >= least);
       });
+    // Writing takes long.
+    setTimeout(() => lock.release(), 100);
     await changeUntilWritten(1);
     const again = { wantedMs: 300, lateMs: 5_000 };
     await expectDuration(t, again, () => changeUntilWritten(2));
