@@ -73,7 +73,10 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
   });
 }
 
-/** Reads the usage of all accounts, and keeps it for the next pages unless a part is missing. */
+/**
+ * Reads the usage of all accounts, and keeps it for the next pages. If a part is missing none is
+ * kept, so that each page says so.
+ */
 async function rankUsage(
   deps: ApiRequest["deps"],
   filter: UsageFilter,
@@ -89,6 +92,7 @@ async function rankUsage(
     return { id: rankedId(-shareOf(report), report.account), report };
   });
   if (isWhole) deps.usageList.keep(JSON.stringify(filter), ranked);
+  else deps.usageList.drop();
   return ranked;
 }
 

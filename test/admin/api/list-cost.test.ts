@@ -57,3 +57,31 @@ it("a kept list is given back when no page of it was asked for in 5 s", () => {
   vi.advanceTimersByTime(5_000);
   assert.equal(kept.find("all"), undefined);
 });
+
+it("a kept list is given back about a minute after it was kept, however often a page of it is asked for", () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const kept = new KeptList<number>();
+  kept.keep("all", [1]);
+  for (let second = 0; second < 58; second += 2) {
+    vi.advanceTimersByTime(2_000);
+    assert.deepEqual(kept.find("all"), [1]);
+  }
+  vi.advanceTimersByTime(2_000);
+  kept.find("all");
+  vi.advanceTimersByTime(5_000);
+  assert.equal(kept.find("all"), undefined);
+});
+
+it("a list of which a part is missing takes the place of the whole one before it", async () => {
+  await using counting = await countingHouse();
+  const { house, readsOf } = counting;
+  expect(await readsOf("/api/usage?limit=3")).toEqual([5, 0]);
+  const part = { node: "10.0.0.1:7000", buckets: [1] };
+  vi.spyOn(house.quotas, "partOf").mockReturnValue(part);
+  vi.spyOn(house.quotas, "peek").mockRejectedValueOnce(new Error("down"));
+  expect((await house.ask("GET", "/api/usage?limit=3")).fields["x-tollgate-missing"]).toBeDefined();
+  vi.mocked(house.quotas.peek).mockRejectedValueOnce(new Error("down"));
+  const next = "/api/usage?limit=3&after=0+a-3";
+  expect((await house.ask("GET", next)).fields["x-tollgate-missing"]).toBeDefined();
+});
