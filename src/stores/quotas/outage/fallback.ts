@@ -2,7 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
-import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
@@ -250,8 +250,7 @@ class StoreFallback implements Fallback {
     const open = [...this.#breakers.keys()].filter((bucket) => !this.isAway(bucket));
     const look = (bucket: number) => {
       return this.#heartbeat.beat(this.#beatLateMs, bucket).catch((error: unknown) => {
-        const failure = toStoreFailure(error);
-        if (!isInMotion(failure) && !this.isAway(bucket)) this.#trip(bucket, failure);
+        if (!this.isAway(bucket)) this.#trip(bucket, toStoreFailure(error));
       });
     };
     await Promise.all(open.map(look));
@@ -304,10 +303,9 @@ class StoreFallback implements Fallback {
       this.#beatsMissed.delete(bucket);
       if (bucket === 0) for (const breaker of this.#breakers) breaker.onHeartbeat(peers);
     } catch (error) {
-      const failure = toStoreFailure(error);
-      // A store that says that a slot is moving answers. The gateways count as before meanwhile.
-      const missed = isInMotion(failure) ? 0 : (this.#beatsMissed.get(bucket) ?? 0) + 1;
+      const missed = (this.#beatsMissed.get(bucket) ?? 0) + 1;
       this.#beatsMissed.set(bucket, missed);
+      const failure = toStoreFailure(error);
       // A store that a newer gateway has written to is not for this version, from the first
       // heartbeat on.
       const isOver = missed >= BEATS_MISSED_MAX || failure.code === "NEWER";

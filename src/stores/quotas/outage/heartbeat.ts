@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { defineTaggedScript, runScript } from "../../redis/script.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
+import { isInMotion, replyNumber, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 
 /**
@@ -55,6 +55,18 @@ end
 return reply`);
 
 /**
+ * KEYS: the hash that holds the form of accounts, which the script judges as the one above does.
+ * Returns the store's now. It writes one key alone, so that the two nodes between which a slot moves
+ * answer it too: one of them has the key.
+ */
+const PROBE = defineTaggedScript(`
+local form = tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
+if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
+local time = redis.call('TIME')
+redis.call('HSET', KEYS[1], 'version', ${ACCOUNTS_FORM})
+return time[1] * 1000 + math.floor(time[2] / 1000)`);
+
+/**
  * A gateway counts as one while its last heartbeat is younger than this
  * (docs/reference/store.md#shares).
  */
@@ -73,7 +85,8 @@ export type Heartbeat = {
   peers(): ReadonlySet<string> | undefined;
   /**
    * Sends one heartbeat: a write, so it says whether the store works. The gateways are counted in
-   * bucket 0. In another bucket of a Cluster a heartbeat says only whether that bucket works.
+   * bucket 0. In another bucket of a Cluster, and while the slot of bucket 0 moves, a heartbeat says
+   * only whether that bucket works, and the gateways count as before.
    * `settledMs`: up to this instant of the store's clock this gateway owes nothing, and every
    * decision that it requested has its answer; 0 if it owes. The instant at which the store reads a
    * heartbeat does not say that, because it may have lain in the socket of a stalled store. Rejects
@@ -102,20 +115,31 @@ export function createHeartbeat(
   const peers = () => {
     return isHeld() ? new Set([...(held.peers ?? []), ...(counted.peers ?? [])]) : counted.peers;
   };
-  const send = (alive: 1 | 0, bucket: number, settledMs: number) => {
-    const keys = KEYS.map((of) => `${prefix}:{${bucket}}:${of}`);
+  const send = (alive: 1 | 0, settledMs: number) => {
+    const keys = KEYS.map((of) => `${prefix}:{0}:${of}`);
     return runScript(link, BEAT, keys[0] as string, [keys.length, ...keys, id, alive, settledMs]);
+  };
+  const probe = async (lateMs: number, bucket: number) => {
+    const key = `${prefix}:{${bucket}}:form`;
+    const sentMs = performance.now();
+    const nowMs = await withTimeout(runScript(link, PROBE, key, [1, key]), lateMs);
+    clockOf(bucket).learn(sentMs, performance.now(), replyNumber(nowMs));
+    return NO_PEERS;
   };
 
   return {
     gateways,
     peers,
     beat: async (lateMs, bucket = 0, settledMs = 0) => {
+      if (bucket !== 0) return probe(lateMs, bucket);
       const sentMs = performance.now();
-      const reply = await withTimeout(send(1, bucket, settledMs), lateMs);
+      const reply = await withTimeout(send(1, settledMs), lateMs).catch((error: unknown) => {
+        if (!isInMotion(toStoreFailure(error))) throw error;
+        return undefined;
+      });
+      if (reply === undefined) return probe(lateMs - (performance.now() - sentMs), 0);
       const [count, nowMs, there, ...names] = reply as [number, number, number, ...unknown[]];
-      clockOf(bucket).learn(sentMs, performance.now(), nowMs);
-      if (bucket !== 0) return NO_PEERS;
+      clockOf(0).learn(sentMs, performance.now(), nowMs);
       const all = new Map<string, number>();
       for (let i = 0; i < names.length; i += 2) {
         all.set(names[i] as string, names[i + 1] as number);
@@ -126,7 +150,7 @@ export function createHeartbeat(
       return all;
     },
     leave: async () => {
-      await withTimeout(send(0, 0, 0), LEAVE_LATE_MS).catch(() => undefined);
+      await withTimeout(send(0, 0), LEAVE_LATE_MS).catch(() => undefined);
     },
   };
 }

@@ -4,7 +4,7 @@ import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { meterPart } from "../../../../src/core/quota/meters.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
-import { withTimeout } from "../../../../src/stores/redis/store-failure.ts";
+import { StoreFailure, withTimeout } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";
 import { countedIn, moveKeys, moveMeters, namesOf } from "../redis/moving-slot.ts";
@@ -108,7 +108,7 @@ describe("while a slot moves and a meter is on the other node than its account",
     assert.equal(await countedIn(cluster, moving), 1 + share);
   });
 
-  it("no bucket is away whose heartbeats the two nodes cannot answer, and its accounts have their whole limit", async () => {
+  it("no bucket is away whose heartbeats the two nodes cannot answer, its accounts have their whole limit, and it is away once it takes no writes", async () => {
     const policy = { ...PATIENT, expectedGateways: 2 };
     await using house = await openFallback(cluster, { policy });
     const [name] = namesOf([0], 1, "beats") as [string];
@@ -124,8 +124,23 @@ describe("while a slot moves and a meter is on the other node than its account",
     assert.deepEqual([house.gate.health(), house.changes()], [{ ok: true }, []]);
     const asked = await ask(house.store, name, PLAIN, LIMIT + 1);
     assert.equal(asked.admitted, LIMIT);
+    await source?.config("SET", "maxmemory", "1");
+    await eventually(() => assert.match(`${house.gate.health().why}`, /out of memory/));
+    await source?.config("SET", "maxmemory", "0");
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away", "store_back"]));
     await finish();
-    assert.deepEqual(house.changes(), []);
+  });
+
+  it("a bucket that is away meanwhile is back as soon as it answers, not when the slot has moved", async () => {
+    await using house = await openFallback(cluster, { policy: PATIENT });
+    const [name] = namesOf([7], 1, "blip") as [string];
+    await ask(house.store, name, PLAIN, 1);
+    const finish = await moveKeys(cluster, 7, []);
+    const failure = new StoreFailure("late", "no answer", "unknown");
+    for (let i = 0; i < 5; i++) house.gate.onCallEnd(7, failure);
+    await eventually(() => assert.deepEqual(house.changes(), ["store_away", "store_back"]));
+    assert.deepEqual(await ask(house.store, name, PLAIN, 1), { admitted: 1, by: ["store"] });
+    await finish();
   });
 
   it("a gateway that ends charges what it owes if the slot has moved, and tells it as lost if not", async () => {
