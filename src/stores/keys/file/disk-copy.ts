@@ -93,10 +93,10 @@ export async function openDiskCopy(
 }
 
 /**
- * A copy is followed by a rest so many times as long as writing it took: few records are on disk at
- * once, and many take little of the processor.
+ * A copy is followed by this rest for each record in it: few records are on disk at once, and many
+ * take a tenth of the processor.
  */
-const REST_TIMES = 9;
+const REST_MS = 0.03;
 
 /** `keepsFound`: the file has a damaged copy, one of another store, or counts, which are kept. */
 type WriterOptions = Required<DiskCopyOptions> & { readonly keepsFound: boolean };
@@ -148,11 +148,11 @@ class CopyWriter {
 
   async #writeNewest(newest: NamedRecords): Promise<void> {
     this.#wanted = undefined;
-    const startMs = performance.now();
     const isWritten = await this.#writeOne(newest);
     this.#writing = undefined;
     const { pauseMs, retryMs } = this.#options;
-    const restMs = Math.min(pauseMs, REST_TIMES * (performance.now() - startMs));
+    const { keys, accounts } = newest.records;
+    const restMs = Math.min(pauseMs, REST_MS * (keys.length + accounts.length));
     const waitMs = isWritten || this.#wanted !== undefined ? restMs : retryMs;
     if (!isWritten) this.#wanted ??= newest;
     if (this.#closed) return;
