@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { decideReload, reloadBlockers } from "../../src/config/reload.ts";
+import { decideReload, planMissing, reloadBlockers } from "../../src/config/reload.ts";
 import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 
@@ -227,6 +227,34 @@ describe("a plan in use", () => {
       (await refusals(free, custom, [own, key("k1", "free")]))[0] ?? "",
       /the account k1 has it/,
     );
+  });
+});
+
+describe("a change of records that was judged by the plans before a reload", () => {
+  const [free, gone] = [key("a1", "free"), key("a2", "gone")];
+  const why = async (before: readonly GivenKey[], after: readonly GivenKey[]) => {
+    const config = await loadLines("plans: { free: { minute: 1 }, empty: custom }");
+    const { accounts } = recordsFrom(before);
+    const kept = new Map(before.map((given, i) => [given, accounts[i]]));
+    const edited = recordsFrom(after).accounts.map(
+      (made, i) => kept.get(after[i] as GivenKey) ?? made,
+    );
+    return planMissing(config, accounts, edited);
+  };
+
+  it("is refused where an account would be without limits, wherever it stands", async () => {
+    for (const plan of ["gone", "empty"]) {
+      const refused = `Cannot put the account a1 on plan ${plan}: a reload has taken its limits away`;
+      assert.equal(await why([free, gone], [key("a1", plan), gone]), refused);
+      assert.equal(await why([gone, free], [key("a1", plan), gone]), refused);
+      assert.equal(await why([gone], [gone, key("a1", plan)]), refused);
+    }
+  });
+
+  it("is made beside accounts that are without limits already, also to those", async () => {
+    assert.equal(await why([free, gone], [{ ...free }, gone]), undefined);
+    assert.equal(await why([gone, free], [free, gone]), undefined);
+    assert.equal(await why([free, gone], [free, { ...gone }]), undefined);
   });
 });
 
