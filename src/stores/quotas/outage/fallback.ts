@@ -71,6 +71,8 @@ class StoreFallback implements Fallback {
   readonly #reports: OutageReports;
   /** By bucket: the number of heartbeats in a row that had no answer. */
   readonly #beatsMissed = new Map<number, number>();
+  /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
+  readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
   #closed = false;
@@ -263,7 +265,7 @@ class StoreFallback implements Fallback {
 
   /** Sends a heartbeat, and probes the breakers that are tripped. */
   async #runHeartbeat(): Promise<void> {
-    const away = this.#away();
+    const away = this.#away().filter((bucket) => !this.#probed.has(bucket));
     const beating = this.#beatOpen();
     const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
     this.#reports.tellUntold();
@@ -322,6 +324,7 @@ class StoreFallback implements Fallback {
   /** Closes a breaker whose bucket answers. Returns the number of accounts that were charged. */
   async #probe(bucket: number): Promise<number | undefined> {
     const breaker = this.#breaker(bucket);
+    this.#probed.add(bucket);
     try {
       await this.#heartbeat.beat(this.timeoutMs, bucket);
       this.#beatsMissed.delete(bucket);
@@ -329,6 +332,8 @@ class StoreFallback implements Fallback {
     } catch (error) {
       breaker.updateReason(toStoreFailure(error));
       return undefined;
+    } finally {
+      this.#probed.delete(bucket);
     }
   }
 }

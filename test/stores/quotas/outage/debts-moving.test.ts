@@ -118,6 +118,7 @@ describe("while a slot moves and a meter is on the other node than its account",
       return Number(/errorstat_TRYAGAIN:count=(\d+)/.exec(text)?.[1] ?? 0);
     };
     const before = await refused();
+    await eventually(async () => assert.equal(await source?.exists("tg:{0}:peers"), 1));
     const finish = await moveKeys(cluster, 0, ["tg:{0}:peers"]);
     // Two heartbeats in a row that nobody answered would be an outage, and its probes follow.
     await eventually(async () => assert.ok((await refused()) >= before + 3), { withinMs: 20_000 });

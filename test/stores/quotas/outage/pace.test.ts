@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, it } from "vitest";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
@@ -127,4 +128,37 @@ it.concurrent("the heartbeat comes at once after a failure, since another gatewa
   });
   const pause = (sentMs.at(-1) ?? Number.NaN) - failedMs;
   assert.ok(pause < 500 + stalledMs, `${pause} ms, ${stalledMs} stalled`);
+});
+
+it.concurrent("the store is told to be back once, though a heartbeat is due while one is under way", async () => {
+  const prefix = "twice";
+  let isHeld = false;
+  const waiting: (() => void)[] = [];
+  const policy = { storeTimeoutMs: 20_000 };
+  await using house = await openFallback(server, {
+    policy,
+    prefix,
+    through: ({ link, ...shared }) => {
+      const send: typeof link.send = async (key, ...command) => {
+        if (isHeld) await new Promise<void>((resolve) => void waiting.push(resolve));
+        return link.send(key, ...command);
+      };
+      const holding = { ...link, clustered: link.clustered, tried: link.tried, send };
+      return Object.assign(Object.create(shared), shared, { link: holding });
+    },
+  });
+  await eventually(async () => assert.equal(await redis.zcard(`${prefix}:{0}:gateways`), 1));
+  isHeld = true;
+  await eventually(() => assert.equal(waiting.length, 1));
+  const failure = new StoreFailure("late", "no answer", "unknown");
+  for (let i = 0; i < 5; i++) house.gate.onCallEnd(0, failure);
+  await eventually(() => assert.equal(waiting.length, 2));
+  // The one that was under way ends, and another one is due while the second is under way.
+  waiting.shift()?.();
+  await sleep(1_000);
+  isHeld = false;
+  for (const release of waiting) release();
+  await eventually(() => house.gate.health().ok);
+  await house.store.close();
+  assert.deepEqual(house.changes(), ["store_away", "store_back"]);
 });
