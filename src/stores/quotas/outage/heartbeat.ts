@@ -137,7 +137,9 @@ export function createHeartbeat(
         if (!isInMotion(toStoreFailure(error))) throw error;
         return undefined;
       });
-      if (reply === undefined) return probe(lateMs - (performance.now() - sentMs), 0);
+      if (reply === undefined) {
+        return probe(Math.max(0, lateMs - (performance.now() - sentMs)), 0);
+      }
       const [count, nowMs, there, ...names] = reply as [number, number, number, ...unknown[]];
       clockOf(0).learn(sentMs, performance.now(), nowMs);
       const all = new Map<string, number>();

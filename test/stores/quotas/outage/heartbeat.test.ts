@@ -2,8 +2,13 @@ import assert from "node:assert/strict";
 import { describe, it, vi } from "vitest";
 import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import {
+  createQuotaClient,
+  type QuotaClient,
+} from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { StoreClock } from "../../../../src/stores/redis/store-clock.ts";
+import { inMotionFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
@@ -135,5 +140,26 @@ describe("a heartbeat that lay in the socket of a store that stood still", () =>
     assert.equal((await waiting.beat(1_000)).size, 0);
     assert.equal(waiting.peers()?.size, 0);
     await link.close();
+  });
+});
+
+describe("a heartbeat that finds the slot moving when its time is over", () => {
+  it("is late, and Node has nothing to warn of", async ({ onTestFinished }) => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => void warnings.push(warning);
+    process.on("warning", onWarning);
+    onTestFinished(() => void process.off("warning", onWarning));
+    let sent = 0;
+    const send = () => {
+      sent += 1;
+      if (sent > 1) return new Promise(() => {});
+      const untilMs = performance.now() + 5;
+      while (performance.now() < untilMs);
+      return Promise.reject(inMotionFailure());
+    };
+    const link = { send } as unknown as QuotaClient["link"];
+    const { beat } = createHeartbeat({ link, clockOf: () => new StoreClock() }, "tg");
+    await assert.rejects(beat(1), /no answer/);
+    assert.deepEqual([sent, warnings], [2, []]);
   });
 });
