@@ -267,13 +267,9 @@ class StoreFallback implements Fallback {
   async #runHeartbeat(): Promise<void> {
     const away = this.#away().filter((bucket) => !this.#probed.has(bucket));
     const beating = this.#beatOpen();
-    const charged = await Promise.all(away.map((bucket) => this.#probe(bucket)));
+    await Promise.all(away.map((bucket) => this.#probe(bucket)));
     this.#reports.tellUntold();
-    const back = away.filter((_, i) => charged[i] !== undefined);
-    if (back.length > 0) {
-      const accountsCharged = charged.reduce<number>((sum, accounts) => sum + (accounts ?? 0), 0);
-      this.#reports.tellBack(back, accountsCharged);
-    }
+    this.#reports.tellBack();
     await beating;
     this.#hastened = false;
     this.#scheduleHeartbeat(
@@ -321,17 +317,16 @@ class StoreFallback implements Fallback {
     return this.#quotaClient.clockOf(0).latestAt(this.#quotaClient.answeredUntilMs()) ?? 0;
   }
 
-  /** Closes a breaker whose bucket answers. Returns the number of accounts that were charged. */
-  async #probe(bucket: number): Promise<number | undefined> {
+  /** Closes a breaker whose bucket answers. */
+  async #probe(bucket: number): Promise<void> {
     const breaker = this.#breaker(bucket);
     this.#probed.add(bucket);
     try {
       await this.#heartbeat.beat(this.timeoutMs, bucket);
       this.#beatsMissed.delete(bucket);
-      return await breaker.recover();
+      this.#reports.onBack(bucket, await breaker.recover());
     } catch (error) {
       breaker.updateReason(toStoreFailure(error));
-      return undefined;
     } finally {
       this.#probed.delete(bucket);
     }

@@ -23,6 +23,8 @@ export class OutageReports {
    * knows what keeps a new one from being made.
    */
   #untold: StoreFailure | undefined;
+  /** Buckets that are back, which no line tells yet, with the accounts that were charged. */
+  readonly #back = new Map<number, number>();
   /** Lost units that lines have told. */
   #lostTold = 0;
 
@@ -35,6 +37,7 @@ export class OutageReports {
    * it before `tellTripping`.
    */
   tripped(bucket: number, began: StoreFailure): Tripping | undefined {
+    if (this.#back.has(bucket)) this.tellBack();
     if (this.#tripping !== undefined) {
       this.#tripping.buckets.add(bucket);
       return undefined;
@@ -65,8 +68,17 @@ export class OutageReports {
     this.#tellAway({ began: way.ok ? began : way.failure, buckets: new Set([0]) });
   }
 
-  /** Buckets are back. One may be back while others are still probed for its outage. */
-  tellBack(buckets: readonly number[], accountsCharged: number): void {
+  /** A bucket is back. `tellBack` logs it, with others whose probes end soon. */
+  onBack(bucket: number, accountsCharged: number): void {
+    this.#back.set(bucket, accountsCharged);
+  }
+
+  /** Logs which buckets are back. One may be back while others are still probed for its outage. */
+  tellBack(): void {
+    if (this.#back.size === 0) return;
+    const buckets = [...this.#back.keys()];
+    const accountsCharged = [...this.#back.values()].reduce((sum, accounts) => sum + accounts, 0);
+    this.#back.clear();
     const tripping = this.#tripping;
     if (tripping !== undefined && buckets.some((bucket) => tripping.buckets.has(bucket)))
       this.tellTripping(tripping);

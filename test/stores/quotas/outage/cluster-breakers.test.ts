@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { each } from "../../../support/each.ts";
@@ -119,6 +120,45 @@ describe("a Cluster of which a master is away", () => {
     cluster.nodes[GONE]?.cont();
     assert.deepEqual(told(), ["store_away", "store_back"]);
     await eventually(() => house.store.health().ok, { withinMs: 60_000 });
+  });
+
+  it("is told to be back before it is told to be away again, even while debts of others are charged", async () => {
+    const held = Promise.withResolvers<void>();
+    let charges = 0;
+    await using house = await openFallback(cluster, {
+      policy: { storeTimeoutMs: 5_000 },
+      through: (quotaClient) => {
+        const runOnAccounts: QuotaClient["runOnAccounts"] = async (...call) => {
+          charges += 1;
+          await held.promise;
+          return quotaClient.runOnAccounts(...call);
+        };
+        return { ...quotaClient, runOnAccounts };
+      },
+    });
+    await round(house.store, accountRefs);
+    const [blip = assert.fail(), owing = assert.fail()] = [...accountRefs.keys()];
+    const trip = (bucket: number) => {
+      const failure = new StoreFailure("late", "no answer", "unknown");
+      for (let i = 0; i < 5; i++) house.gate.onCallEnd(bucket, failure);
+      assert.ok(house.gate.isAway(bucket));
+    };
+    trip(owing);
+    trip(blip);
+    await spend(house.store, accountRefs[owing] as AccountRef, quotaRequest);
+    await eventually(() => assert.deepEqual([charges, house.gate.isAway(blip)], [1, false]), {
+      everyMs: 5,
+    });
+    trip(blip);
+    held.resolve();
+    await eventually(() => house.gate.health().ok);
+    const told = () => {
+      return house.told
+        .filter(({ details }) => String(details?.buckets).split(",").includes(`${blip}`))
+        .map(({ message }) => message);
+    };
+    const expected = ["store_away", "store_back", "store_away", "store_back"];
+    await eventually(() => assert.deepEqual(told(), expected), { withinMs: 10_000 });
   });
 
   it("leaves the gateway not ready, and says which part is away, without any request, and serving every account", async () => {
