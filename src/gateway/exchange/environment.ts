@@ -92,7 +92,7 @@ export type Environment = {
  */
 export type GatewayContext = {
   readonly keys: KeyStore;
-  readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek">;
+  readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek" | "read">;
   failures: AuthFailureLimiter;
   /** Called with tokens that were refused; absent if nothing listens. */
   readonly wrongEnvironmentKeys?: WrongEnvironmentKeys;

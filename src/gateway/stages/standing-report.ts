@@ -47,7 +47,7 @@ export async function sendStandingReport(
       ...mergeLimits(all, { operation, observe, calendar }),
       ...meterWindows({ plan: meters, own: owner?.limits ?? [], calendar }),
     ];
-    return gateway.quotas.peek(caller, { limits: sortByLength(asked), bans });
+    return gateway.quotas.read(caller, { limits: sortByLength(asked), bans });
   };
   const askedMs = gateway.elapsed();
   const asking = gateway.usageReports.ask(caller.id, askedMs, peek, caps);

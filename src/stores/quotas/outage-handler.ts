@@ -120,6 +120,8 @@ export interface OutageHandler extends CallObserver {
   decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable;
   /** The refusal from memory, in which units that the account owes to the store count as well. */
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult;
+  /** Keeps what the store told of an account that was read, as its last known state. */
+  onReading(accountRef: AccountRef, decision: QuotaDecision): void;
   /** The parts of the configuration that a reload may change. */
   reconfigure(policy: FailurePolicy): void;
   /** Units that were admitted without the store and will never be charged. */
@@ -183,6 +185,9 @@ export class DenyDuringOutage implements OutageHandler {
   onCallTimeout(): void {}
 
   onLateDecision(): void {}
+
+  /** Does nothing: what a store with this handler knows answers no request. */
+  onReading(): void {}
 
   reconfigure(): void {}
 

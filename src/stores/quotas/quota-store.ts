@@ -196,6 +196,12 @@ export interface QuotaAdmin {
     quotaRequest: Omit<QuotaRequest, "requests">,
   ): Promise<QuotaDecision>;
 
+  /** As `peek`. What is read is the last known state of the account from then on. */
+  read(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision>;
+
   /** The part of a shared store that has the account; undefined if the store has only one part. */
   partOf(accountRef: AccountRef): StorePart | undefined;
 

@@ -58,6 +58,8 @@ export type RefusalDetails = {
   readonly banEra?: number;
   /** The instants of the strikes, each not earlier than it was. */
   readonly strikesMs: readonly number[];
+  /** The instant of that answer about the strikes. Other gateways may have sent some since. */
+  readonly strikesAtMs: number;
   /**
    * Why a known refusal of this account is on its way to the store: its further refusals are
    * answered from this decision.
@@ -179,6 +181,7 @@ function wholeOf(
     windows: [...windows, ...others],
     ban,
     strikesMs,
+    strikesAtMs: nowMs,
     pending: undefined,
     unreportedBan: undefined,
     told: undefined,
@@ -273,7 +276,7 @@ export function withCounts(
   for (const one of told) {
     if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);
   }
-  const refusal = cached?.refusal ?? NO_REFUSAL;
+  const refusal = cached?.refusal ?? { ...NO_REFUSAL, strikesAtMs: cached?.trip.nowMs ?? 0 };
   return {
     limits: cached?.limits ?? [],
     bans: cached?.bans,
@@ -319,6 +322,7 @@ const NO_REFUSAL: RefusalDetails = {
   windows: [],
   ban: undefined,
   strikesMs: [],
+  strikesAtMs: 0,
   pending: undefined,
   unreportedBan: undefined,
   told: undefined,

@@ -214,12 +214,12 @@ function knownIn({ windows }: RefusalDetails, limit: Limit): KnownWindow | undef
  * Since the last answer other gateways may have sent strikes, one in each grace.
  */
 export function couldCauseBan(
-  { refusal: whole, trip }: CachedDecision,
+  { refusal: whole }: CachedDecision,
   bans: QuotaRequest["bans"],
   latestMs: number,
 ): boolean {
   if (whole === undefined || bans === undefined) return false;
   if (bans.graceMs === 0) return true;
-  const others = Math.floor((latestMs - trip.nowMs) / bans.graceMs);
+  const others = Math.floor((latestMs - whole.strikesAtMs) / bans.graceMs);
   return whole.strikesMs.length + others + 1 >= bans.strikes;
 }

@@ -245,6 +245,13 @@ class MemoryStore implements QuotaStore {
     return decide(state, { ...quotaRequest, requests: 0 }, this.#now()).decision;
   }
 
+  read(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision> {
+    return this.peek(accountRef, quotaRequest);
+  }
+
   partOf(): undefined {
     return undefined;
   }

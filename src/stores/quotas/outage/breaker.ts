@@ -11,7 +11,7 @@ import type {
   StoreUnavailable,
 } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import { type AccountDebt, windowDebt } from "./account-debt.ts";
+import type { AccountDebt } from "./account-debt.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
 import { OutagePeers } from "./outage-peers.ts";
@@ -309,12 +309,20 @@ export class CircuitBreaker {
     for (const usage of debts.subtract(accountRef, quotaRequest, decision)) {
       corrections.onCounted({ accountRef, plan: quotaRequest.plan, usage });
     }
-    const counts = decision.windows.map((usage) => {
-      const { counter, startMs, endMs } = windowDebt(usage, 0);
-      const takenBack = Math.max(0, -debts.unitsIn(accountRef, counter, startMs));
-      return { counter, startMs, endMs, used: Math.max(0, usage.used - takenBack) };
+    const totals = debts.totalsOf(accountRef, decision.windows);
+    decisionCache.learnCounts(accountRef, totals, decision.nowMs);
+  }
+
+  /** See OutageHandler.onReading. */
+  onReading(accountRef: AccountRef, { windows, ban, nowMs }: QuotaDecision): void {
+    const { decisionCache } = this.#context;
+    const totals = this.#accounts.debts.totalsOf(accountRef, windows);
+    // An unused window is told as unused anyway, and an account may have many operations.
+    const counts = totals.filter(({ counter, startMs, used }) => {
+      return used > 0 || decisionCache.countOf(accountRef, counter, startMs) > 0;
     });
-    decisionCache.learnCounts(accountRef, counts, decision.nowMs);
+    decisionCache.learnCounts(accountRef, counts, nowMs);
+    if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
   }
 
   /** Reports a ban that no request was told, and refuses for it from now on. */

@@ -2,7 +2,7 @@ import { dayOf } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import { costIn } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
-import type { OnSettlementLost, UncertainCharge } from "../outage-handler.ts";
+import type { OnSettlementLost, UncertainCharge, WindowTotal } from "../outage-handler.ts";
 import type { LateUsage } from "../quota-store.ts";
 import {
   type AccountDebt,
@@ -151,6 +151,15 @@ export class Debts {
       return { ...known, used, ...(isUnknown && used < usage.limit ? { isUnknown } : {}) };
     });
     return { ...decision, windows };
+  }
+
+  /** The counts that the store told of windows, without the units that will be taken back. */
+  totalsOf(accountRef: AccountRef, windows: readonly WindowUsage[]): readonly WindowTotal[] {
+    return windows.map((usage) => {
+      const { counter, startMs, endMs } = windowDebt(usage, 0);
+      const takenBack = Math.max(0, -this.unitsIn(accountRef, counter, startMs));
+      return { counter, startMs, endMs, used: Math.max(0, usage.used - takenBack) };
+    });
   }
 
   /** Whether units are owed to a window that the debt is about. */

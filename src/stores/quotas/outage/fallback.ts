@@ -158,6 +158,10 @@ class StoreFallback implements Fallback {
     this.#breakerOf(request.accountRef).onLateDecision(request, decision);
   }
 
+  onReading(accountRef: AccountRef, decision: QuotaDecision): void {
+    this.#breakerOf(accountRef).onReading(accountRef, decision);
+  }
+
   lostUnits(): number {
     return this.#breakers.reduce((sum, { lostUnits }) => sum + lostUnits, 0);
   }

@@ -9,9 +9,9 @@ import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import type { AccountRef } from "../account-ref.ts";
+import { type AccountRef, accountId } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
-import { DecisionCache } from "../batch/decision-cache.ts";
+import { DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import {
   type CountCorrections,
   DenyDuringOutage,
@@ -183,6 +183,21 @@ class RedisQuotaStore implements QuotaStore {
     const [outcome] = await withTimeout(this.#quotaClient.decide([one]), ADMIN_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;
+  }
+
+  async read(
+    accountRef: AccountRef,
+    quotaRequest: Omit<QuotaRequest, "requests">,
+  ): Promise<QuotaDecision> {
+    const invalidated = this.#decisionCache.beginCall();
+    try {
+      const decision = await this.peek(accountRef, quotaRequest);
+      const isOutdated = isInvalidated(invalidated, accountId(accountRef));
+      if (!isOutdated) this.#outage.onReading(accountRef, decision);
+      return decision;
+    } finally {
+      this.#decisionCache.endCall(invalidated);
+    }
   }
 
   partOf(accountRef: AccountRef): StorePart | undefined {

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
+import { useRedis } from "../../support/redis/redis-of-file.ts";
+import { rateLimitFieldsOf, sendRequest, standardItems } from "../../support/wire/client.ts";
+
+const { server } = await useRedis();
+const STANDING = "/v1/_limits";
+const METERED = "/v1/chat";
+const API = `openapi: 3.1.0
+info: { title: t, version: 1.0.0 }
+paths:
+  /pets:
+    get: { operationId: list, responses: {} }
+  /chat:
+    get: { operationId: chat, x-meters: { tokens: { hold: 1, max: 1, used: [header x-used] } }, responses: {} }
+`;
+
+function open(config: Readonly<Record<string, unknown>>): Promise<TestGateway> {
+  return startTestGateway({
+    api: "./api.yaml",
+    files: { "api.yaml": API },
+    keys: { [KEY]: { id: ACCOUNT } },
+    environment: { standing: STANDING },
+    // No month ends in the middle of a test.
+    config: { plans: { free: { month: 10 } }, bans: "off", rateLimitFields: "ietf", ...config },
+  });
+}
+
+/** The status of an answer, and what both kinds of fields say is left. */
+async function left({ port }: TestGateway, path = "/v1/pets") {
+  const answer = await sendRequest(port, { key: KEY, path });
+  const { limit, remaining } = rateLimitFieldsOf(answer);
+  assert.equal(standardItems(answer, "RateLimit").get("month")?.r, remaining);
+  return [answer.status, `${remaining} of ${limit}`] as const;
+}
+
+describe("an answer without a decision", () => {
+  it("never tells more room than the standing that the gateway has just told", async () => {
+    await using here = await open({ store: server.url });
+    await using there = await open({ store: server.url });
+    assert.deepEqual(await left(here), [200, "9 of 10"]);
+    for (let i = 0; i < 5; i++) await left(there);
+    assert.deepEqual(await left(here, STANDING), [200, "4 of 10"]);
+    assert.deepEqual(await left(here, METERED), [403, "4 of 10"]);
+    assert.deepEqual(await left(there), [200, "3 of 10"]);
+    assert.deepEqual(await left(here, STANDING), [200, "3 of 10"]);
+    assert.deepEqual(await left(here, METERED), [403, "3 of 10"]);
+    assert.deepEqual(await left(here), [200, "2 of 10"]);
+  });
+});
