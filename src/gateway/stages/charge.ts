@@ -14,6 +14,7 @@ import {
 } from "../../core/quota/rate-limit-info.ts";
 import {
   costIn,
+  counterName,
   isMeter,
   type Limit,
   mergeLimits,
@@ -147,19 +148,38 @@ type Asked = {
 };
 
 /**
- * Without a decision, the standing is the last known one, or that of an unused account. Redis may
- * have told of a ban before a reload turned bans off.
+ * Without a decision, the standing is the last known one, or else what was `read` of the account, or
+ * that of an unused account. Redis may have told of a ban before a reload turned bans off.
  */
 export function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
   { caller, limits, served }: Asked,
+  read?: QuotaDecision,
 ): void {
-  const last = quotas.lastKnown(caller, limits);
-  const known = last ?? { windows: unusedWindows(limits, now()), nowMs: now() };
+  const known = knownWith(limits, quotas.lastKnown(caller, limits), read) ?? {
+    windows: unusedWindows(limits, now()),
+    nowMs: now(),
+  };
   const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
   exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));
   announceRateLimit(style, exchange, inForce);
+}
+
+/** The last known state, with the windows of `read` of which it knows nothing. */
+function knownWith(
+  limits: readonly Limit[],
+  last: QuotaDecision | undefined,
+  read: QuotaDecision | undefined,
+): QuotaDecision | undefined {
+  if (read === undefined) return last;
+  const windows = limits.flatMap((limit, i) => {
+    const known = last?.windows[i];
+    if (known !== undefined && !known.isUnknown) return known;
+    const counter = counterName(limit);
+    return read.windows.find((one) => counterName(one) === counter) ?? known ?? [];
+  });
+  return { ...(last ?? read), windows };
 }
 
 function judgeAnswer(

@@ -2,7 +2,6 @@ import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
 import { meterWindows } from "../../core/quota/meter-windows.ts";
-import { knownRateLimit } from "../../core/quota/rate-limit-info.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import {
@@ -14,7 +13,7 @@ import {
 } from "../exchange/environment.ts";
 import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
-import { announceRateLimit, standAsKnown } from "./charge.ts";
+import { standAsKnown } from "./charge.ts";
 import { closeIfDraining, sendRefusal } from "./reply.ts";
 
 /** Whether the request asks for the standing of its own account, and for nothing of a service. */
@@ -54,17 +53,15 @@ export async function sendStandingReport(
   const answer = await asking.catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
+  // An answer that is told again may be older than what was decided since.
+  const asked = { caller, served, limits: mergeLimits(limits, { calendar }) };
+  standAsKnown(gateway, exchange, asked, answer?.decision);
   if (answer === undefined) {
-    const asked = { caller, served, limits: mergeLimits(limits, { calendar }) };
-    standAsKnown(gateway, exchange, asked);
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
   }
   const windows = answer.decision.windows.filter((one) => {
     return !isCap(one) || one.part?.id === caps[0]?.part?.id;
   });
-  const own = windows.filter((one) => one.part === undefined || isCap(one));
-  exchange.setRateLimit(knownRateLimit({ ...answer.decision, windows: own }, operation));
-  announceRateLimit(gateway.style, exchange, { ...answer.decision, windows: own });
   if (owner !== undefined && isSuspended(owner, gateway.now())) {
     return sendRefusal(gateway, exchange, { code: "account_suspended" });
   }

@@ -50,3 +50,18 @@ describe("an answer without a decision", () => {
     assert.deepEqual(await left(here), [200, "2 of 10"]);
   });
 });
+
+describe("a standing that is asked for more often than the store is", () => {
+  for (const store of ["memory", server.url]) {
+    it(`has the fields of what was answered since (${store.slice(0, 6)})`, async () => {
+      await using house = await open({ store });
+      await left(house);
+      for (let i = 0; i < 2; i++) assert.deepEqual(await left(house, STANDING), [200, "9 of 10"]);
+      await left(house);
+      assert.deepEqual(await left(house, STANDING), [200, "8 of 10"]);
+      for (let i = 0; i < 8; i++) await left(house);
+      assert.deepEqual(await left(house), [429, "0 of 10"]);
+      assert.deepEqual(await left(house, STANDING), [200, "0 of 10"]);
+    });
+  }
+});
