@@ -1,4 +1,5 @@
 import { formatHostPort, type HostPort } from "../core/address.ts";
+import { checkKeyText, makeKey, matchesForeignFormat } from "../core/keys/key.ts";
 import {
   type AccountRecord,
   effectiveLimits,
@@ -185,33 +186,45 @@ function planChanges({ from, to }: ConfigChange, records: Records, nowMs: number
 }
 
 function withWorkingKeys(accounts: readonly AccountRecord[], keys: Records["keys"], nowMs: number) {
+  if (accounts.length === 0) return [];
   const working = new Set<string>();
   for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
   return accounts.filter(({ id }) => working.has(id));
 }
 
 /**
- * The plans that leave accounts with working keys without limits, each with one sentence. A reload is
- * refused for it, and a restart is not.
+ * The causes for which accounts with working keys have no service, each with one sentence: plans,
+ * for which a reload is refused and a restart is not, and environments, which another gateway with
+ * the same records may serve.
  */
-export function plansWithoutLimits(
-  config: Config,
-  records: Records,
-  nowMs: number,
-): Map<string, string> {
+export function unserved(config: Config, records: Records, nowMs: number): Map<string, string> {
+  return new Map([
+    ...plansWithoutLimits(config, records, nowMs),
+    ...missingEnvironments(config, records, nowMs),
+  ]);
+}
+
+type Unserved = readonly (readonly [what: string, sentence: string])[];
+
+function plansWithoutLimits(config: Config, records: Records, nowMs: number): Unserved {
   const without = stranded(config, records.accounts);
-  if (without.length === 0) return new Map();
   const owners = withWorkingKeys(without, records.keys, nowMs);
-  const sentences = [...Map.groupBy(owners, ({ plan }) => plan)].map(
-    ([plan, of]) =>
-      [
-        plan,
-        config.plans.has(plan)
-          ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
-          : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
-      ] as const,
-  );
-  return new Map(sentences);
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) => [
+    `plan ${plan}`,
+    config.plans.has(plan)
+      ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
+      : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
+  ]);
+}
+
+function missingEnvironments(config: Config, records: Records, nowMs: number): Unserved {
+  const served = new Set(config.environments.map(({ name }) => name));
+  const without = records.accounts.filter(({ environment }) => !served.has(environment));
+  const owners = withWorkingKeys(without, records.keys, nowMs);
+  return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => [
+    `environment ${environment}`,
+    `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid`,
+  ]);
 }
 
 /**
@@ -239,13 +252,13 @@ export function unservedPlans(
 /** A reason is one line. If it concerns many accounts, it names the first ones. */
 const NAMED_MAX = 20;
 
-function named(accounts: readonly AccountRecord[]): string {
+function named(accounts: readonly AccountRecord[], what = "it"): string {
   const { length } = accounts;
   const ids = accounts.slice(0, NAMED_MAX).map(({ id }) => id);
   const more = length > NAMED_MAX ? ` and ${length - NAMED_MAX} more` : "";
   return length === 1
-    ? `the account ${ids} has it`
-    : `the accounts ${ids.join(", ")}${more} have it`;
+    ? `the account ${ids} has ${what}`
+    : `the accounts ${ids.join(", ")}${more} have ${what}`;
 }
 
 /** The configuration that replaces the one in force, or why none does. */
@@ -282,11 +295,7 @@ export function decideReload(
   const change = { from, to: config };
   const reasons = reloadBlockers(change, records, nowMs);
   if (reasons.length === 0)
-    return {
-      ok: true,
-      config,
-      warnings: [...warnings, ...droppedEnvironments(change, records, nowMs)],
-    };
+    return { ok: true, config, warnings: [...warnings, ...endedKeys(change, records, nowMs)] };
   const summary =
     restartChanges(change).length > 0
       ? "it needs a restart"
@@ -295,25 +304,52 @@ export function decideReload(
 }
 
 /**
- * A warning for each environment that the change drops although keys of it work. Another gateway with
- * the same records may serve it, so that the change is not refused.
+ * A warning for each setting by which keys of before are refused for their shape. A record keeps no
+ * shape, only the digest, so that a start cannot know.
  */
-function droppedEnvironments(
-  { from, to }: ConfigChange,
-  records: Records,
-  nowMs: number,
-): Mistake[] {
-  const left = new Set(to.environments.map(({ name }) => name));
-  const dropped = new Set(
-    from.environments.map(({ name }) => name).filter((one) => !left.has(one)),
-  );
-  if (dropped.size === 0) return [];
-  const inDropped = records.accounts.filter(({ environment }) => dropped.has(environment));
-  const owners = withWorkingKeys(inDropped, records.keys, nowMs);
-  return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => ({
-    ...{ file: to.file, line: 1, column: 1 },
-    message: `The environment ${environment} is served no more, and ${named(of)}: requests with their keys are answered 401 key_invalid`,
-  }));
+function endedKeys({ from, to }: ConfigChange, records: Records, nowMs: number): Mistake[] {
+  const warning = (why: string, { keys, accounts }: Records, what: string, shape: string) => {
+    const owners = withWorkingKeys(accounts, keys, nowMs);
+    const message = `${why}, and ${named(owners, what)}: requests with keys ${shape} are answered 401 key_invalid`;
+    return owners.length === 0 ? [] : [{ file: to.file, line: 1, column: 1, message }];
+  };
+  const own = [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
+    const environments = new Set(of.map(({ environment }) => environment));
+    const accounts = records.accounts.filter(({ environment }) => environments.has(environment));
+    const starts = of.map(({ start }) => start).join(", ");
+    return warning(why, { ...records, accounts }, "keys there", `that start with ${starts}`);
+  });
+  // Keys of another shape come by an import alone.
+  const keys = records.keys.filter(({ importId }) => importId !== undefined);
+  const foreign = endedFormats(from, to).flatMap(({ prefix, min }) => {
+    const why = `foreignKeys takes ${prefix} and ${min} characters no more`;
+    return warning(why, { ...records, keys }, "imported keys", "of that shape");
+  });
+  return [...own, ...foreign];
+}
+
+/** How the keys of an environment began that its new tag, or the new prefix, refuses. */
+function endedStarts(from: Config, to: Config) {
+  return from.environments.flatMap(({ name, keyTag }) => {
+    const after = to.environments.find((environment) => environment.name === name);
+    if (after === undefined) return [];
+    const sample = makeKey(from.keyPrefix, keyTag, () => 0);
+    if (checkKeyText(sample, { ...to, keyTag: after.keyTag }).ok) return [];
+    const why =
+      from.keyPrefix === to.keyPrefix
+        ? `The keyTag of ${name} is ${after.keyTag} and was ${keyTag}`
+        : `keyPrefix is ${to.keyPrefix} and was ${from.keyPrefix}`;
+    return [{ why, environment: name, start: `${from.keyPrefix}_${keyTag}_` }];
+  });
+}
+
+/** The shapes of foreign keys that are taken no more, and with which no key of `to` starts. */
+function endedFormats(from: Config, to: Config): Config["foreignKeys"] {
+  const starts = to.environments.map(({ keyTag }) => `${to.keyPrefix}_${keyTag}_`);
+  return from.foreignKeys.filter(({ prefix, min }) => {
+    const isTaken = matchesForeignFormat(prefix + "0".repeat(min), to.foreignKeys);
+    return !isTaken && !starts.some((start) => start.startsWith(prefix));
+  });
 }
 
 function placeOf(mistake: Mistake | undefined): string {

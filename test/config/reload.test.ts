@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { decideReload, planMissing, reloadBlockers } from "../../src/config/reload.ts";
+import { decideReload, planMissing, reloadBlockers, unserved } from "../../src/config/reload.ts";
 import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 
@@ -125,10 +125,27 @@ describe("what everybody may read of a refused reload", () => {
   });
 });
 
-describe("a reload without an environment that the one before has", () => {
-  const old = `environments:\n${environment("old")}`;
-  const renamed = `environments:\n${environment("new")}`;
+describe("accounts in an environment that is not configured", () => {
+  const both = `environments:\n${["old", "new"].map((name) => environment(name, "127.0.0.1:8080", `, hosts: [${name}.test]`)).join("")}`;
+  const one = `environments:\n${environment("new")}`;
 
+  async function told(lines: string, keys: readonly GivenKey[]) {
+    return [...unserved(await loadLines(lines), recordsFrom(keys), NOW_MS).values()];
+  }
+
+  it("are told by one warning, which names those whose keys work there", async () => {
+    const ended = key("k3", "pro", { environment: "old", revokedMs: NOW_MS - 1 });
+    const old = ["k1", "k2"].map((id) => key(id, "free", { environment: "old" }));
+    const keys = [...old, ended, key("k4", "free", { environment: "new" })];
+    assert.deepEqual(await told(one, keys), [
+      "There is no environment old, and the accounts k1, k2 have it: requests with their keys are answered 401 key_invalid",
+    ]);
+    assert.deepEqual(await told(both, keys), []);
+    assert.deepEqual(await told(one, [ended]), []);
+  });
+});
+
+describe("a reload after which the keys of before have another shape", () => {
   async function warned(from: string, to: string, keys: readonly GivenKey[]) {
     const inForce = await change(from, to);
     const loaded = { ok: true, config: inForce.to, warnings: [], files: [] } as const;
@@ -137,33 +154,60 @@ describe("a reload without an environment that the one before has", () => {
     assert.ok(next.ok, next.ok ? "" : next.reasons.join());
     return next.warnings.map(({ message }) => message);
   }
+  const served = (live: string, test: string, more = "") => {
+    const tagged = Object.entries({ production: live, staging: test }).map(([name, tag]) => {
+      const hosts = `, hosts: [${name}.test]`;
+      return environment(name, "127.0.0.1:8080", hosts).replace(
+        `keyTag: ${name}`,
+        `keyTag: ${tag}`,
+      );
+    });
+    return `environments:\n${tagged.join("")}${more}`;
+  };
+  const keys = [
+    key("k1", "free"),
+    key("k2", "free", { environment: "staging" }),
+    key("k3", "free", { revokedMs: NOW_MS - 1 }),
+    key("k4", "free", { importId: "i_1" }),
+  ];
+  const before = served("live", "test");
 
-  it("is taken with a warning that names the accounts whose keys work there", async () => {
-    const ended = key("k3", "pro", { environment: "old", revokedMs: NOW_MS - 1 });
-    const keys = [...["k1", "k2"].map((id) => key(id, "free", { environment: "old" })), ended];
-    assert.deepEqual(await warned(old, renamed, keys), [
-      "The environment old is served no more, and the accounts k1, k2 have it: requests with their keys are answered 401 key_invalid",
+  it("is taken with a warning for each changed tag, with the accounts whose keys work there", async () => {
+    const end = "_ are answered 401 key_invalid";
+    const production = (tag: string) =>
+      `The keyTag of production is ${tag} and was live, and the accounts k1, k4 have keys there: requests with keys that start with pets_live${end}`;
+    assert.deepEqual(await warned(before, served("prod", "test"), keys), [production("prod")]);
+    assert.deepEqual(await warned(before, served("test", "live"), keys), [
+      production("test"),
+      `The keyTag of staging is live and was test, and the account k2 has keys there: requests with keys that start with pets_test${end}`,
     ]);
   });
 
-  it("warns of none whose keys work in an environment that stays", async () => {
-    const [leaves = "", stays = ""] = ["old", "new"].map((name) => {
-      return environment(name, "127.0.0.1:8080", `, hosts: [${name}.test]`);
-    });
-    const keys = ["old", "new"].map((name) => key(`of-${name}`, "free", { environment: name }));
-    const told = await warned(`environments:\n${leaves}${stays}`, `environments:\n${stays}`, keys);
-    assert.equal(told.length, 1);
-    assert.match(told[0] ?? "", /^The environment old .* of-old has it/);
+  it("is taken with one warning for another keyPrefix, and none where foreignKeys takes the old keys", async () => {
+    const acme = "keyPrefix: acme";
+    assert.deepEqual(await warned(before, served("live", "test", acme), keys), [
+      "keyPrefix is acme and was pets, and the accounts k1, k2, k4 have keys there: requests with keys that start with pets_live_, pets_test_ are answered 401 key_invalid",
+    ]);
+    const taken = (tag: string) => `${acme}\nforeignKeys: [{ prefix: pets_${tag}, min: 36 }]`;
+    const part = await warned(before, served("live", "test", taken("live_")), keys);
+    assert.match(part.join(), /the account k2 has keys there: .* with pets_test_ are/);
+    const all = served("live", "test", taken(""));
+    assert.deepEqual(await warned(before, all, keys), []);
+    // On the way back the old keys are Tollgate keys again, imported ones too.
+    const [back = "", ...others] = await warned(all, before, keys);
+    assert.match(back, /^keyPrefix is pets and was acme, .* start with acme_live_, acme_test_ are/);
+    assert.deepEqual(others, []);
   });
 
-  it("warns of nobody where no key works there, and not of one that it never had", async () => {
-    const ended = key("k3", "free", { environment: "old", revokedMs: NOW_MS - 1 });
-    assert.deepEqual(
-      await warned(old, renamed, [ended, key("k4", "free", { environment: "new" })]),
-      [],
-    );
-    const elsewhere = key("k5", "free", { environment: "elsewhere" });
-    assert.deepEqual(await warned(old, old, [elsewhere]), []);
+  it("is taken with a warning for each prefix of foreignKeys that goes, with the accounts of imported keys", async () => {
+    const foreign = (min: number) =>
+      served("live", "test", `foreignKeys: [{ prefix: sk_live_, min: ${min} }]`);
+    const told =
+      "foreignKeys takes sk_live_ and 24 characters no more, and the account k4 has imported keys: requests with keys of that shape are answered 401 key_invalid";
+    assert.deepEqual(await warned(foreign(24), before, keys), [told]);
+    assert.deepEqual(await warned(foreign(24), foreign(25), keys), [told]);
+    assert.deepEqual(await warned(foreign(24), foreign(23), keys), []);
+    assert.deepEqual(await warned(foreign(24), before, keys.slice(0, 3)), []);
   });
 });
 

@@ -54,3 +54,19 @@ it("a start whose plans leave accounts with working keys without limits says whi
   assert.deepEqual([custom.status, custom.whys.length], [503, 1]);
   assert.match(String(custom.whys[0]), /the plan vectors is custom, and .*--limit WINDOW=N/);
 });
+
+it("an environment in which keys work and that the file lacks is told by a start, and not again by a reload", async () => {
+  await using backend = await startTestUpstream();
+  const staging = { listen: "127.0.0.1:0", keyTag: "test", upstreams: [backend.origin] };
+  const config = { environments: { staging } };
+  await using served = await spawnGateway({ upstreams: [backend.origin], config });
+  const told = `There is no environment production, and the account ${ACCOUNT} has it`;
+  const warned = () => served.said.filter(({ msg }) => msg === "config_warning");
+  await eventually(() => assert.equal(warned().length, 1));
+  assert.ok(String(warned()[0]?.why).startsWith(told), String(warned()[0]?.why));
+
+  await served.rewrite({ keyPrefix: "acme" });
+  await served.running.line(({ kind }) => kind === "config_reloaded");
+  await served.running.stop();
+  assert.equal(warned().length, 1, JSON.stringify(warned()));
+});

@@ -24,7 +24,7 @@ import { ConfigReloader, type Rollout } from "./config-reloader.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
-import { PlanWarnings } from "./plan-warnings.ts";
+import { RecordWarnings } from "./record-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 
 /** The part of a gateway that serves requests: listeners of this process, or other processes. */
@@ -100,7 +100,7 @@ export class RunningGateway implements GatewayHandle {
   /** The events of this process until its supervisor takes them. */
   readonly #outbox = new EventOutbox();
   #unwatch: () => void = () => {};
-  #planWarnings: PlanWarnings | undefined;
+  #recordWarnings: RecordWarnings | undefined;
   /** Defined in only one of the processes that serve together. */
   readonly #recordChanges: RecordChangeWatcher | undefined;
   readonly #usageEvents: UsageEventSender | undefined;
@@ -165,7 +165,7 @@ export class RunningGateway implements GatewayHandle {
     this.#usageEvents?.start();
     if (this.#options.supervised === true) return;
     this.#unwatch = this.#watchChanges();
-    this.#planWarnings = new PlanWarnings({
+    this.#recordWarnings = new RecordWarnings({
       ...{ keys: this.#stores.keys, log: this.#options.log, now: this.#storeNow },
       config: () => this.#config,
     });
@@ -283,6 +283,7 @@ export class RunningGateway implements GatewayHandle {
   #adopted(config: Config): Promise<void> {
     this.#webhook?.reconfigure(config.events);
     this.#usageEvents?.reconfigure();
+    this.#recordWarnings?.look();
     return this.configureTelemetry();
   }
 
@@ -291,7 +292,7 @@ export class RunningGateway implements GatewayHandle {
     const deadlineMs = performance.now() + times.totalMs;
     await this.#dataPlane.drain(times, this.#hurry.signal);
     this.#unwatch();
-    this.#planWarnings?.stop();
+    this.#recordWarnings?.stop();
     this.#recordChanges?.stop();
     await this.#announcer?.close();
     await this.#usageEvents?.close();

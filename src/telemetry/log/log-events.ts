@@ -41,7 +41,7 @@ export const LOG_EVENTS = {
     level: "warn",
     members: ["file", "line", "column", "why"],
     meaning:
-      "The configuration is sound, and this in it is hardly meant, or it leaves accounts without limits or without their environment. Of a plan that records have, it has no line and column, as the file says nothing of it",
+      "The configuration is sound, and this in it is hardly meant, or it leaves accounts without limits or without their environment, or [ends keys](keys.md#another-tag-or-prefix). Of a plan or an environment that records have, it has no line and column, as the file says nothing of it",
   },
   certificate_reloaded: {
     level: "info",

@@ -80,7 +80,7 @@ describe("a reload of several processes", () => {
     await setTimeout(300);
     const warned = crew.gateway.lines().filter(({ msg }) => msg === "config_warning");
     assert.equal(warned.length, 1, JSON.stringify(warned));
-    assert.match(String(warned[0]?.why), /^The environment production is served no more/);
+    assert.match(String(warned[0]?.why), /^There is no environment production/);
   });
 
   it("holds for one that is started later, whatever is in the file by then", async () => {

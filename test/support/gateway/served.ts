@@ -94,7 +94,8 @@ export async function spawnGateway(options: SpawnOptions): Promise<SpawnedGatewa
   const said: Record<string, unknown>[] = [];
   sortLines(running, lines, said);
   const { urls, admin } = await running.line(({ msg }) => msg === "serving");
-  const url = (urls as Record<string, string>).production ?? "";
+  const { production, ...others } = urls as Record<string, string>;
+  const url = production ?? Object.values(others)[0] ?? "";
   const adminUrl = String(admin);
   return {
     running,

@@ -1,12 +1,12 @@
 import type { Config } from "../../config/config.ts";
-import { plansWithoutLimits } from "../../config/reload.ts";
+import { unserved } from "../../config/reload.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 
 /** A look reads all accounts, and records may change many times a second. */
 const LOOK_MS = 1_000;
 
-type PlanSources = {
+type RecordSources = {
   readonly config: () => Config;
   readonly keys: Pick<KeyStore, "records" | "onChange">;
   readonly log: Pick<Log, "warn">;
@@ -14,20 +14,21 @@ type PlanSources = {
 };
 
 /**
- * Warns of each plan that leaves accounts without limits, once until it does so no more. Another
- * process may write a record by the plans of another configuration.
+ * Warns of each plan that leaves accounts without limits, and of each environment of theirs that is
+ * not configured, once until it does so no more. Another process may write a record by another
+ * configuration.
  */
-export class PlanWarnings {
-  readonly #sources: PlanSources;
+export class RecordWarnings {
+  readonly #sources: RecordSources;
   #warned: ReadonlySet<string> = new Set();
   #timer: NodeJS.Timeout | undefined;
   #stopped = false;
 
-  constructor(sources: PlanSources) {
+  constructor(sources: RecordSources) {
     this.#sources = sources;
-    this.#look();
+    this.look();
     sources.keys.onChange(() => {
-      if (!this.#stopped) this.#timer ??= setTimeout(() => this.#look(), LOOK_MS).unref();
+      if (!this.#stopped) this.#timer ??= setTimeout(() => this.look(), LOOK_MS).unref();
     });
   }
 
@@ -36,12 +37,12 @@ export class PlanWarnings {
     clearTimeout(this.#timer);
   }
 
-  #look(): void {
+  look(): void {
     this.#timer = undefined;
     const { config, keys, log, now } = this.#sources;
-    const found = plansWithoutLimits(config(), keys.records(), now());
-    for (const [plan, why] of found) {
-      if (!this.#warned.has(plan)) log.warn("config_warning", { file: config().file, why });
+    const found = unserved(config(), keys.records(), now());
+    for (const [what, why] of found) {
+      if (!this.#warned.has(what)) log.warn("config_warning", { file: config().file, why });
     }
     this.#warned = new Set(found.keys());
   }
