@@ -16,7 +16,10 @@ export type OpenOptions = {
 
 type KeyOptions = OpenOptions & {
   readonly watch: boolean;
-  /** Whether to keep the last copy of records in Redis on disk. By default, one that watches does. */
+  /**
+   * Whether it looks after the state file where the store is Redis: keeps the last copy of records in
+   * Redis there, or moves counts aside. By default, one that watches does.
+   */
   readonly writesCopy?: boolean;
   readonly inForce?: Records | undefined;
 };
@@ -30,9 +33,16 @@ type KeyOptions = OpenOptions & {
  */
 export async function openKeyStore(
   { keys, store, storePrefix, stateFile }: Config,
-  { report, watch, inForce, writesCopy = true }: KeyOptions,
+  { now, report, watch, inForce, writesCopy = true }: KeyOptions,
 ): Promise<KeyStore> {
-  if (keys.in === "file") return openFileKeyStore({ path: keys.path, report, watch, inForce });
+  if (keys.in === "file") {
+    const opened = await openFileKeyStore({ path: keys.path, report, watch, inForce });
+    if (store.kind !== "memory" && watch && writesCopy) {
+      const { keepRunningCounters } = await import("./quotas/memory/left-state.ts");
+      await keepRunningCounters(stateFile, now(), report);
+    }
+    return opened;
+  }
   const { openRedisKeyStore } = await import("./keys/redis/redis-key-store.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
   const address = store as Exclude<StoreAddress, { kind: "memory" }>;

@@ -9,6 +9,7 @@ import {
   readRegularFile,
   replaceFile,
 } from "../../files/replace-file.ts";
+import { isCounters, keepCounters } from "../../quotas/memory/left-state.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
 import { LostRecords } from "../records/lost-records.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
@@ -184,17 +185,11 @@ class CopyWriter {
   async #keepFound(): Promise<void> {
     const { found, damaged, hasCounters } = await read(this.#file);
     if (damaged !== undefined) await moveAside(this.#file, "damaged");
-    if (hasCounters) await this.#keepCounters();
+    if (hasCounters) await keepCounters(this.#file, this.#report);
     if (found === undefined || !this.#options.isOther(found.id)) return;
     const file = await moveAside(this.#file, "elsewhere");
     const why = `The key records that were kept here are of another store, and none of their keys is accepted. If they belong into this one: tollgate keys import ${file}`;
     this.#report("warn", "keys_copy_elsewhere", { file, why });
-  }
-
-  async #keepCounters(): Promise<void> {
-    const file = await moveAside(this.#file, "elsewhere");
-    const why = `${this.#file} had counts and bans of a gateway with store: memory. None of them is in force: impose its bans again with tollgate bans add. To go back, put ${file} in its place before the start`;
-    this.#report("warn", "state_elsewhere", { file, why });
   }
 }
 
@@ -257,12 +252,4 @@ async function read(file: string): Promise<Read> {
     if (!(cause instanceof DamagedFileError)) throw cause;
     return { ...none, damaged: cause };
   }
-}
-
-/**
- * Whether this is a state file that the memory store left here before the configuration named
- * Redis. Such a file holds no keys.
- */
-function isCounters(text: string): boolean {
-  return /^\{"version":\d+,"accounts":/.test(text);
 }

@@ -154,7 +154,7 @@ class Places {
 }
 
 /** Whether the account's windows, strikes and offences are all over. */
-function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
+export function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
   const { ban, strikesMs, usage } = state;
   if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
   const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);

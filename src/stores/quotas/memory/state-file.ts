@@ -71,6 +71,11 @@ export async function readState(
     await keepKeysCopy(file, report);
     return [];
   }
+  return decodeState(file, text);
+}
+
+/** The content of the file. Throws DamagedFileError, which names the places, if it has another form. */
+export function decodeState(file: string, text: string): SavedAccount[] {
   const value = parseFile(file, text);
   const reader = new StateReader();
   const accounts = reader.file(value);

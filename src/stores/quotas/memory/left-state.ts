@@ -1,0 +1,49 @@
+import type { Reporter } from "../../../telemetry/log/log.ts";
+import { takeLock } from "../../files/file-lock.ts";
+import { moveAside, readRegularFile } from "../../files/replace-file.ts";
+import { isOver } from "./account-table.ts";
+import { decodeState } from "./state-file.ts";
+
+/**
+ * Whether this is a state file that the memory store left here before the configuration named
+ * Redis. Such a file holds no keys.
+ */
+export function isCounters(text: string): boolean {
+  return /^\{"version":\d+,"accounts":/.test(text);
+}
+
+/** Moves such a file aside, and tells that nothing of it is in force. */
+export async function keepCounters(stateFile: string, report: Reporter): Promise<void> {
+  const file = await moveAside(stateFile, "elsewhere");
+  const why = `${stateFile} had counts and bans of a gateway with store: memory. None of them is in force: impose its bans again with tollgate bans add. To go back, put ${file} in its place before the start`;
+  report("warn", "state_elsewhere", { file, why });
+}
+
+/**
+ * The same for a gateway with Redis and a key file, which writes no state file: the file moves if a
+ * count or a ban of it would still run. Never fails: the gateway needs nothing of it, and another
+ * one may have it open.
+ */
+export async function keepRunningCounters(
+  stateFile: string,
+  nowMs: number,
+  report: Reporter,
+): Promise<void> {
+  const hasRunning = async () => {
+    const text = (await readRegularFile(stateFile)).toString();
+    if (!isCounters(text)) return false;
+    return decodeState(stateFile, text).some(({ state }) => !isOver(state, undefined, nowMs));
+  };
+  try {
+    if (!(await hasRunning())) return;
+    const lock = await takeLock(stateFile, 0);
+    if (lock === undefined) return;
+    try {
+      if (await hasRunning()) await keepCounters(stateFile, report);
+    } finally {
+      lock.release();
+    }
+  } catch {
+    // The file is missing, as with a store that was Redis from the start, damaged, or not readable.
+  }
+}
