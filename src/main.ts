@@ -59,10 +59,9 @@ async function runVerb(): Promise<number> {
       },
       err: (text) => process.stderr.write(text),
       readIn: async () => {
-        let text = "";
-        process.stdin.setEncoding("utf8");
-        for await (const piece of process.stdin) text += piece;
-        return text;
+        const pieces: Buffer[] = [];
+        for await (const piece of process.stdin) pieces.push(piece);
+        return Buffer.concat(pieces);
       },
       ask: isatty(0) && isatty(2) ? askLine : undefined,
       process: door(ShutdownSignals, () => written.then(() => failure === undefined)),

@@ -19,7 +19,7 @@ export type RunVerbOptions = {
   /** A clock of its own, in place of `nowMs`. */
   readonly now?: () => number;
   /** The text in stdin. */
-  readonly stdin?: string;
+  readonly stdin?: string | Buffer;
   /** Called with each text for stderr. */
   readonly onErr?: (text: string) => void;
   /** Somebody sits there and answers every question so, or each of several in order. */
@@ -58,7 +58,7 @@ export async function runVerb(
       err += text;
       onErr(text);
     },
-    readIn: () => Promise.resolve(stdin),
+    readIn: () => Promise.resolve(Buffer.from(stdin)),
     ask:
       answer === undefined
         ? undefined

@@ -161,7 +161,7 @@ export async function readKeyFromStdin(
     fail(terminal, EXIT_USAGE, 'Expected "-": the key itself is read from stdin');
     return undefined;
   }
-  const key = (await terminal.readIn()).trim();
+  const key = (await terminal.readIn()).toString().trim();
   if (/^[\x21-\x7e]{8,512}$/.test(key)) return key;
   fail(terminal, EXIT_USAGE, "Expected one key in stdin, on a line of its own");
   return undefined;

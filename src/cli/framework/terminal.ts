@@ -17,7 +17,7 @@ export type Terminal = ProcessContext & {
    * Reads all of stdin. Secrets are passed there, because lists of processes and shell histories do
    * not show it.
    */
-  readIn(): Promise<string>;
+  readIn(): Promise<Buffer>;
   /** Asks for one line on stderr; undefined if stdin or stderr is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
 };

@@ -42,8 +42,8 @@ const keysImport: Verb = {
   args: ["FILE"],
   run: async (invocation, terminal) => {
     const [file = ""] = invocation.args;
-    const text = await readText(file, terminal);
-    if (text === undefined) return EXIT_FAILURE;
+    const content = await readContent(file, terminal);
+    if (content === undefined) return EXIT_FAILURE;
     return withKeys(invocation, terminal, async (keys, config, context) => {
       const { readLines } = await import("../../stores/keys/file/import-lines.ts");
       const { prepareImport } = await import("../../stores/keys/file/import-records.ts");
@@ -54,7 +54,7 @@ const keysImport: Verb = {
       };
       const dry = invocation.flag("dry-run");
       const takeIn = async () => {
-        const lines = await readLines(file, text, terminal.now());
+        const lines = await readLines(file, content, terminal.now());
         const edit = await prepareImport(keys.records(), lines, options);
         return dry ? judgeKeyEdit(keys, edit) : editRecords(keys, terminal, edit);
       };
@@ -86,10 +86,10 @@ function stayText(differing: readonly string[]): string {
   return `${known} ${stay} here: ${names}${more}. \`accounts set\`, \`suspend\`, \`resume\` and \`keys set\` change that`;
 }
 
-async function readText(file: string, terminal: Terminal): Promise<string | undefined> {
+async function readContent(file: string, terminal: Terminal): Promise<Buffer | undefined> {
   if (file === "-") return terminal.readIn();
   try {
-    return await readFile(file, "utf8");
+    return await readFile(file);
   } catch (cause) {
     fail(terminal, EXIT_FAILURE, `Cannot read ${file}: ${readErrorMessage(cause)}`);
     return undefined;

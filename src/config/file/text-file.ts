@@ -1,6 +1,7 @@
 import { open } from "node:fs/promises";
 import { RAISE_OPEN_FILES } from "../../base/open-files.ts";
 import { openRegularFile, PipeError } from "../../base/open-regular-file.ts";
+import { decodeUtf8, NOT_UTF8 } from "../../base/utf8.ts";
 
 export type TextFileResult =
   | { readonly ok: true; readonly text: string }
@@ -18,9 +19,9 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Text
   if (bytes.length > bytesMax) {
     return { ok: false, line: 1, why: `it is larger than ${bytesMax} bytes` };
   }
-  const text = decode(bytes);
+  const text = decodeUtf8(bytes);
   if (text !== undefined) return { ok: true, text };
-  return { ok: false, line: firstBadLine(bytes), why: "it is not UTF-8; save it as UTF-8" };
+  return { ok: false, line: firstBadLine(bytes), why: NOT_UTF8 };
 }
 
 /** Pipes that the caller of the program opened, as in `check /dev/stdin` or with `<(…)` of a shell. */
@@ -55,21 +56,13 @@ export function readErrorMessage(error: unknown): string {
   return `the system says ${code}`;
 }
 
-function decode(bytes: Uint8Array): string | undefined {
-  try {
-    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
-  } catch {
-    return undefined;
-  }
-}
-
 /** A line feed is never part of another UTF-8 character, so each line can be checked by itself. */
 function firstBadLine(bytes: Buffer): number {
   let line = 1;
   for (let start = 0; start < bytes.length; line++) {
     const feed = bytes.indexOf(0x0a, start);
     const end = feed === -1 ? bytes.length : feed + 1;
-    if (decode(bytes.subarray(start, end)) === undefined) return line;
+    if (decodeUtf8(bytes.subarray(start, end)) === undefined) return line;
     start = end;
   }
   return line;

@@ -25,7 +25,7 @@ function callOf(options: Readonly<Record<string, string>>, ...args: string[]): I
 function terminalOf(stdin = "", token = "secret") {
   let err = "";
   const terminal = {
-    ...{ env: { TOLLGATE_ADMIN_TOKEN: token }, readIn: async () => stdin },
+    ...{ env: { TOLLGATE_ADMIN_TOKEN: token }, readIn: async () => Buffer.from(stdin) },
     err: (text: string) => {
       err += text;
     },

@@ -348,21 +348,6 @@ describe("keys by stdin", () => {
     assert.doesNotMatch(lines.err + named.err + damaged.err, /(?!\n)[\p{Cc}\p{Cf}]/u);
   });
 
-  it("come in from a file with a byte order mark, as editors and shells of Windows write it", async () => {
-    const record = { key: KEY, account: "shop", plan: "free", environment: "production" };
-    const path = join(folder.path, "plain.jsonl");
-    await writeFile(path, `\uFEFF${JSON.stringify(record)}\r\n`);
-    const come = await keys("", "import", path, "--plain", "--json");
-    assert.deepEqual(jsonOf(come), { keys: 1, accounts: 1, known: 0, ended: 0, differing: 0 });
-    const lines = (await keys("", "export")).out;
-    const again = await keys(`\uFEFF${lines}`, "import", "-", "--json");
-    assert.deepEqual(jsonOf(again), { keys: 0, accounts: 0, known: 1, ended: 0, differing: 0 });
-    const file = join(folder.path, "copy.json");
-    const whole = await readFile(join(folder.path, "data/keys.json"), "utf8");
-    await writeFile(file, `\uFEFF${whole}`);
-    assert.equal((await keys("", "import", file)).status, 0);
-  });
-
   it("10,000 foreign keys are in within seconds, and none of them is kept", async () => {
     const lines = Array.from({ length: 10_000 }, (_, i) => {
       const key = `sk_${String(i).padStart(22, "x")}`;

@@ -1,14 +1,16 @@
+import { decodeUtf8, NOT_UTF8 } from "../../../base/utf8.ts";
 import { damagedFileError } from "../../files/damaged-file.ts";
 import { exportLines } from "./export-records.ts";
 import { decodeKeyFile } from "./file-format.ts";
 
 /**
- * One parsed line: its place, for people, and its value. `isKept`: it is of a whole key file, whose
- * records were in force as they are.
+ * One parsed line: its place, for people, and its value, or the mistake for which it has none.
+ * `isKept`: it is of a whole key file, whose records were in force as they are.
  */
 export type ImportLine = {
   readonly at: string;
   readonly value: unknown;
+  readonly mistake?: string | undefined;
   readonly isKept?: boolean;
 };
 
@@ -17,16 +19,17 @@ const KEY_FILE = /^\s*\{\s*"version"\s*:\s*\d+\s*,\s*(?:"id"\s*:\s*"[^"]*"\s*,\s
 
 /**
  * The lines to import: those of an export, or the records of a whole key file or of a copy of one.
- * The text may begin with a byte order mark, as files from Windows do.
+ * The file may begin with a byte order mark, as files from Windows do.
  * Rejects with DamagedFileError if a key file or its copy is damaged.
  */
 export async function readLines(
   file: string,
-  marked: string,
+  bytes: Buffer,
   nowMs: number,
 ): Promise<readonly ImportLine[]> {
-  const text = marked.replace(/^\uFEFF/, "");
-  if (!KEY_FILE.test(text)) return linesOf(file, text);
+  const text = decodeUtf8(bytes);
+  if (text === undefined) return linesOfOther(file, bytes);
+  if (!KEY_FILE.test(text)) return linesOf(file, text.split("\n"));
   const { records, damaged: broken } = await decodeKeyFile(file, text, { nowMs });
   const mistakes = broken.flatMap((each) => each.mistakes);
   if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
@@ -35,11 +38,21 @@ export async function readLines(
   });
 }
 
+/** The lines of a file that is not UTF-8 as a whole. Of a key file those alone that are not. */
+function linesOfOther(file: string, bytes: Buffer): readonly ImportLine[] {
+  // Each byte is a character here, and in UTF-8 a line feed is never part of another one.
+  const text = bytes.toString("latin1");
+  const lines = text.split("\n").map((line) => decodeUtf8(Buffer.from(line, "latin1")));
+  const read = linesOf(file, lines);
+  return KEY_FILE.test(text) ? read.filter(({ mistake }) => mistake !== undefined) : read;
+}
+
 /** Parses lines; `file` is the file that they came from. Empty lines are skipped. */
-function linesOf(file: string, text: string): readonly ImportLine[] {
-  return text.split("\n").flatMap((line, index) => {
-    if (line.trim() === "") return [];
-    return [{ at: `${file}:${index + 1}`, value: parsed(line) }];
+function linesOf(file: string, lines: readonly (string | undefined)[]): readonly ImportLine[] {
+  return lines.flatMap((line, index) => {
+    const at = `${file}:${index + 1}`;
+    if (line === undefined) return [{ at, value: undefined, mistake: NOT_UTF8 }];
+    return line.trim() === "" ? [] : [{ at, value: parsed(line) }];
   });
 }
 

@@ -133,10 +133,8 @@ class RecordImport {
       }
       yield;
     }
-    for (const { at, value, isKept } of lines) {
-      const mistake = this.#options.plain
-        ? this.#takePlain(value)
-        : this.#takeRecord(value, isKept);
+    for (const { at, value, isKept, mistake: unread } of lines) {
+      const mistake = unread ?? this.#take(value, isKept);
       if (mistake !== undefined) {
         const told = cleanText(maskKeys(mistake, this.#options.foreignKeys));
         this.#mistakes.push(`${at}: ${told}`);
@@ -161,6 +159,10 @@ class RecordImport {
     const records = isSame ? this.#records : { keys, accounts };
     const [known, ended, differing] = [this.#known, this.#ended, this.#differing];
     return { ok: true, records, ...counts, known, ended, differing };
+  }
+
+  #take(value: unknown, isKept?: boolean): string | undefined {
+    return this.#options.plain ? this.#takePlain(value) : this.#takeRecord(value, isKept);
   }
 
   /** The mistake in a line of `keys export`; undefined if the line was taken in. */

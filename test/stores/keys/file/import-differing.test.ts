@@ -8,6 +8,8 @@ import { importNow } from "../../../../src/stores/keys/file/import-records.ts";
 import { each } from "../../../support/each.ts";
 import { record, withAccounts } from "../record.ts";
 
+const linesOf = (file: string, text: string) => readLines(file, Buffer.from(text), 5_000);
+
 const here = withAccounts({ ...record("k_1"), scopes: ["a", "b"] });
 const [key] = here.keys;
 const [account] = here.accounts;
@@ -31,7 +33,7 @@ it("an import names the known keys that stay with other scopes, networks or caps
     [capped({ limits: [{ window: "day", limit: 5 }] }), ["key k_1 (caps)"]],
   ] as const)) {
     const there = { ...here, keys: [{ ...key, ...others }] };
-    const lines = await readLines("-", [...exportLines(there)].join("\n"), 5_000);
+    const lines = await linesOf("-", [...exportLines(there)].join("\n"));
     const done = importNow(here, lines, { plain: false, foreignKeys: [], context });
     assert.ok(done.ok, JSON.stringify(done));
     assert.deepEqual([done.known, done.differing], [1, differing]);

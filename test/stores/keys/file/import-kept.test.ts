@@ -8,6 +8,8 @@ import { readLines } from "../../../../src/stores/keys/file/import-lines.ts";
 import { importNow } from "../../../../src/stores/keys/file/import-records.ts";
 import { record, withAccounts } from "../record.ts";
 
+const linesOf = (file: string, text: string) => readLines(file, Buffer.from(text), 5_000);
+
 const NOTHING: Records = { accounts: [], keys: [] };
 const { accounts, keys } = withAccounts(record("k_1"), record("k_2"), record("k_3"));
 const [first, second, third] = accounts;
@@ -38,7 +40,7 @@ const options = { plain: false, foreignKeys: [], context };
 describe("an import of the records that were kept when Redis lost them", () => {
   it("brings all of them back, also those of a plan or an environment that is configured no more", async () => {
     const text = [...encodeKeyFile(KEPT)].join("");
-    const done = importNow(NOTHING, await readLines("state.json.lost", text, 5_000), options);
+    const done = importNow(NOTHING, await linesOf("state.json.lost", text), options);
     assert.ok(done.ok, JSON.stringify(done));
     const plans = done.records.accounts.map(({ id, plan }) => [id, plan]);
     assert.deepEqual(
@@ -46,14 +48,14 @@ describe("an import of the records that were kept when Redis lost them", () => {
       KEPT.accounts.map(({ id, plan }) => [id, plan]),
     );
     assert.equal(done.records.keys.length, 3);
-    const again = importNow(done.records, await readLines("x", text, 5_000), options);
+    const again = importNow(done.records, await linesOf("x", text), options);
     assert.ok(again.ok && again.records === done.records);
   });
 
   it("takes metadata with an empty value, which earlier builds wrote, as none of that name", async () => {
     const kept = { ...KEPT, accounts: KEPT.accounts.map((one) => ({ ...one, meta: { a: "" } })) };
     const text = [...encodeKeyFile(kept)].join("");
-    const done = importNow(NOTHING, await readLines("state.json.lost", text, 5_000), options);
+    const done = importNow(NOTHING, await linesOf("state.json.lost", text), options);
     assert.ok(done.ok, JSON.stringify(done));
     assert.deepEqual(
       done.records.accounts.map(({ meta }) => meta),
@@ -68,7 +70,7 @@ describe("an import of the records that were kept when Redis lost them", () => {
         return { ...key, account: ".", id: index === 0 ? ".." : key.id, name: "shop \u200e one" };
       }),
     };
-    const lines = await readLines("state.json.lost", [...encodeKeyFile(odd)].join(""), 5_000);
+    const lines = await linesOf("state.json.lost", [...encodeKeyFile(odd)].join(""));
     const done = importNow(NOTHING, lines, options);
     assert.ok(done.ok, JSON.stringify(done));
     assert.deepEqual(
@@ -80,7 +82,7 @@ describe("an import of the records that were kept when Redis lost them", () => {
       accounts: [{ ...first, plan: second.plan }],
       keys: [{ ...keys[0]!, name: "\u200e" }],
     };
-    const exported = await readLines("-", [...exportLines(named)].join("\n"), 5_000);
+    const exported = await linesOf("-", [...exportLines(named)].join("\n"));
     const refused = importNow(NOTHING, exported, options);
     assert.ok(!refused.ok && refused.message.startsWith("-:2: Cannot use the name"));
   });
@@ -89,19 +91,19 @@ describe("an import of the records that were kept when Redis lost them", () => {
     const text = [...encodeKeyFile(KEPT)].join("");
     const moved = { ...second, environment: "closed", plan: "agreed" };
     const now: Records = { accounts: [moved], keys: [] };
-    const done = importNow(now, await readLines("state.json.lost", text, 5_000), options);
+    const done = importNow(now, await linesOf("state.json.lost", text), options);
     assert.ok(done.ok, JSON.stringify(done));
     assert.deepEqual([done.keys, done.accounts], [3, 2]);
     assert.deepEqual(done.records.accounts[0], moved);
     assert.deepEqual(done.differing, [`${second.id} (plan)`]);
-    const lines = (await readLines("-", text, 5_000)).map((line) => ({ ...line, isKept: false }));
+    const lines = (await linesOf("-", text)).map((line) => ({ ...line, isKept: false }));
     const refused = importNow(now, lines, options);
     assert.ok(!refused.ok && refused.message.includes("on plan agreed here"), "but of an export");
   });
 
   it("is no way to move accounts to a plan of another name by lines", async () => {
     const { exportLines } = await import("../../../../src/stores/keys/file/export-records.ts");
-    const lines = await readLines("-", [...exportLines(KEPT)].join("\n"), 5_000);
+    const lines = await linesOf("-", [...exportLines(KEPT)].join("\n"));
     const done = importNow(NOTHING, lines, options);
     assert.ok(!done.ok && done.reason === "refused");
     assert.match(done.message, /^-:1: Cannot use plan "sold out" as it is unknown/m);
