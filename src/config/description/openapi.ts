@@ -18,6 +18,7 @@ import {
 import { OperationNames } from "./operation-names.ts";
 import { readPathItem } from "./path-item.ts";
 import { mistakeInTemplate } from "./path-template.ts";
+import { warnOfServers } from "./servers.ts";
 import { warnOfCrossings, warnOfSpellings } from "./spellings.ts";
 
 export type ApiDescription = {
@@ -62,7 +63,7 @@ async function readPaths(
   files: DescriptionFiles,
   context: DescriptionContext,
 ): Promise<Operation[]> {
-  const { costContext = alone(), rules = KEYS_ONLY, paths = "exact" } = context;
+  const { basePath, costContext = alone(), rules = KEYS_ONLY, paths = "exact" } = context;
   const root = findings.tree.value;
   if (!isYamlMap(root)) {
     findings.wrongValue([], "an OpenAPI 3 description");
@@ -83,14 +84,16 @@ async function readPaths(
     findings.wrongValue(["paths"], "a map of paths");
     return [];
   }
-  checkServers(root.servers, context.basePath, findings);
+  warnOfServers(root.servers, ["servers"], basePath, findings);
 
   const unmet = new Set<string>();
   const access =
     root.security === undefined
       ? ANY_KEY
       : readAccess(root.security, ["security"], { findings, main: findings, rules, unmet });
-  const of: DescriptionDefaults = { costContext, rules, access, main: findings, unmet };
+  const of: DescriptionDefaults = {
+    ...{ basePath, costContext, rules, access, main: findings, unmet },
+  };
   const placed: PlacedOperation[] = [];
   for (const { path, ...matched } of readTemplates(Object.keys(root.paths), findings, context)) {
     placed.push(...(await readPathItem({ findings, path }, matched, of, files)));
@@ -155,22 +158,6 @@ const KEYS_ONLY: AccessRules = { hasPublicPlan: false, keyHeaders: ["authorizati
 function alone(): CostContext {
   const names = new OperationNames();
   return { environment: "", names, leastLimits: new Map(), planMeters: new Map() };
-}
-
-/**
- * Warns of `servers` that do not fit. Only the configuration decides which upstreams get requests,
- * but a description for other paths is probably the wrong one.
- */
-function checkServers(servers: unknown, basePath: string, findings: Findings): void {
-  if (!Array.isArray(servers) || servers.length === 0 || basePath === "/") return;
-  const urls = servers.map((server) =>
-    isYamlMap(server) && typeof server.url === "string" ? server.url : "",
-  );
-  if (urls.some((url) => url.replace(/\/$/, "").endsWith(basePath))) return;
-  findings.warning(
-    ["servers"],
-    `No server's URL ends in the basePath ${basePath}: the gateway serves the paths under ${basePath} whatever the servers say`,
-  );
 }
 
 function checkOperationIds(operations: readonly PlacedOperation[]): void {

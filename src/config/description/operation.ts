@@ -12,6 +12,7 @@ import { readOperationMeters } from "./meters.ts";
 /** The path that an operation belongs to, and the settings of all operations of its description. */
 export type PathTemplate = Pick<Operation, "template" | "segments">;
 export type DescriptionDefaults = {
+  readonly basePath: string;
   readonly costContext: CostContext;
   readonly rules: AccessRules;
   /** The description's own `security`. */

@@ -11,6 +11,7 @@ import {
   readOperation,
   refuseMergeKey,
 } from "./operation.ts";
+import { warnOfServers } from "./servers.ts";
 
 const METHODS = ["get", "put", "post", "delete", "options", "head", "patch"];
 const BESIDE = ["$ref", "<<", "summary", "description", "servers", "parameters"];
@@ -27,6 +28,7 @@ export async function readPathItem(
   const operations = new Map<string, PlacedOperation>();
   for (const { findings, path, item } of parts) {
     refuseMergeKey(item, path, findings);
+    warnOfServers(item.servers, [...path, "servers"], of.basePath, findings);
     for (const key of Object.keys(item)) {
       const at = [...path, key];
       if (operations.has(key)) {
@@ -37,6 +39,8 @@ export async function readPathItem(
       } else if (METHODS.includes(key)) {
         const place = await operationAt({ findings, path: at }, files);
         if (place === undefined) continue;
+        const servers = [...place.path, "servers"];
+        warnOfServers(place.item.servers, servers, of.basePath, place.findings);
         const method = key.toUpperCase();
         operations.set(key, readOperation(place, { ...matched, method }, of));
       } else warnOfEntry(key, at, findings);

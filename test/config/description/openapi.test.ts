@@ -142,18 +142,6 @@ components:
     assert.deepEqual(mistakes, []);
   });
 
-  it("without a warning where one server's URL ends in basePath, or basePath is /", async () => {
-    const servers = 'servers: [{ url: "{base_url}/v1/" }, { url: https://elsewhere }]';
-    for (const [listed, basePath] of [
-      [servers, "/v1"],
-      [servers, "/"],
-      ["servers: []", "/v1"],
-    ] as const) {
-      const { warnings } = await read(`openapi: 3.1.0\n${listed}\npaths: {}\n`, basePath);
-      assert.deepEqual(warnings, [], `${listed} under ${basePath}`);
-    }
-  });
-
   it("of paths, not of the extensions beside them", async () => {
     const { operations, mistakes } = await read(
       "openapi: 3.1.0\npaths: { x-note: { get: {} }, /a: { get: {} } }\n",
