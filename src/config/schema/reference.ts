@@ -96,7 +96,7 @@ const DESCRIPTION_NOTES = `## The API description
 
 | key of an operation | meaning |
 |---|---|
-| the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`). A parameter is a segment, or what literal text leaves of one: \`{id}.json\`, \`{id}:publish\`, \`@{user}\`, \`{from}-{to}\`; it is never empty. Of several templates that match a path, the one with the fewest segments with parameters has it, then the one with the longer literal text, then the one that comes first. Two paths that match the same requests are a mistake |
+| the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`, also at those of a path or an operation). A parameter is a segment, or what literal text leaves of one: \`{id}.json\`, \`{id}:publish\`, \`@{user}\`, \`{from}-{to}\`; it is never empty. Of several templates that match a path, the one with the fewest segments with parameters has it, then the one with the longer literal text, then the one that comes first. Two paths that match the same requests are a mistake |
 | \`get put post delete options head patch\` | the methods; \`trace\` and others are a warning and left out |
 | \`requestBody\` | whether DELETE may have a body |
 | \`deprecated: true\` | announces the operation's end with the next three |
