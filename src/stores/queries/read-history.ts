@@ -76,10 +76,10 @@ export function parsePeriod(
   return `Cannot read ${named("days")} as a number of days from 1 to ${DAYS_MAX}: the value is ${quoteValue(text)}`;
 }
 
-/** Why there is no usage by day; undefined if there is. */
+/** Why usage by day cannot be read; undefined if it can. */
 export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): string | undefined {
   if (historyMs !== undefined) return undefined;
-  return "There is no usage by day: history is off in the configuration. Set history: 400d, and days are kept from then on";
+  return "Usage by day is not counted: history is off in the configuration. Set history: 400d: days are counted from then on, and days of before that are kept can be read again";
 }
 
 /**

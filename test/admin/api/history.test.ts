@@ -81,7 +81,7 @@ it("a history that is off is a conflict, as that of the configuration is no mist
   const { status, body } = await listHistory({ deps, query: new URLSearchParams() } as never);
   const { code, message } = JSON.parse(String(body));
   assert.deepEqual([status, code], [409, "conflict"]);
-  assert.match(message, /^There is no usage by day: history is off/);
+  assert.match(message, /^Usage by day is not counted: history is off/);
 });
 
 it("a history of days that are none is a mistake of the caller", async () => {

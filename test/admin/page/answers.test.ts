@@ -100,7 +100,7 @@ describe("what could not be read for a moment", () => {
     const keys = page.getByRole("region", { name: "Keys", exact: true });
     await keys.waitFor();
     await page.locator("[data-window=minute]").waitFor();
-    await page.getByText(/^There is no usage by day|^Nothing was used/).waitFor();
+    await page.getByText(/^Usage by day is not counted|^Nothing was used/).waitFor();
     await page.getByRole("button", { name: "Ban", exact: true }).focus();
     await page.evaluate(`globalThis.told = [];
       new MutationObserver((changes) => {

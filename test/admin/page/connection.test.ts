@@ -332,7 +332,7 @@ describe("the usage of an account", () => {
     await stopClock(page);
     await page.goto(`${house.adminUrl}/#/accounts/${account}`);
     await page.locator('[data-window="minute"]').waitFor();
-    await page.getByText(/^There is no usage by day/).waitFor();
+    await page.getByText(/^Usage by day is not counted/).waitFor();
     let reads = 0;
     page.on("request", (request) => {
       if (request.url().includes("/api/usage/")) reads += 1;

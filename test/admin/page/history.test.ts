@@ -220,7 +220,7 @@ describe("an account", () => {
     await using off = await startTestGateway({ config: { history: "off" } });
     const { account: without } = await off.issue();
     const { page: other } = await openTab(`${off.adminUrl}/#/accounts/${without}`);
-    await other.getByText(/^There is no usage by day: history is off/).waitFor();
+    await other.getByText(/^Usage by day is not counted: history is off/).waitFor();
     assert.equal(await other.getByRole("alert").count(), 0, "nothing has failed");
   });
 });

@@ -47,7 +47,11 @@ describe("records in a file of another program", () => {
       const { status, err } = await keys(bytes, "import", name, "--plain");
       const places = [...err.matchAll(/:(\d+): it is not UTF-8; save it as UTF-8$/gm)];
       assert.deepEqual([status, places.map(([, at]) => at)], [1, ["3", "6"]], err);
-      assert.deepEqual(err.match(/:[25]: expected/gi)?.length, 2, "the other mistakes are told too");
+      assert.deepEqual(
+        err.match(/:[25]: expected/gi)?.length,
+        2,
+        "the other mistakes are told too",
+      );
     }
 
     const good = await keys(line("Jos\u00e9"), "import", "-", "--plain");

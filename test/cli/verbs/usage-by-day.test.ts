@@ -253,6 +253,9 @@ describe("usage by day", () => {
       const off = await runVerb(["usage", "--days", "1", ...names, "--config", file]);
       assert.deepEqual([off.status, off.out], [1, ""]);
       assert.match(off.err, /history is off in the configuration\. Set history: 400d/);
+      // It may have been on before: its days come back with it.
+      assert.doesNotMatch(off.err, /There is no/);
+      assert.match(off.err, /days of before that are kept can be read again\n$/);
     }
   });
 });
