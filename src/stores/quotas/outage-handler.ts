@@ -120,6 +120,15 @@ export interface OutageHandler extends CallObserver {
   decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable;
   /** The refusal from memory, in which units that the account owes to the store count as well. */
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult;
+  /**
+   * The last known state of an account of which the store told `known`. In an outage it is what a
+   * request that costs nothing would be told now.
+   */
+  lastKnown(
+    accountRef: AccountRef,
+    limits: readonly Limit[],
+    known: QuotaDecision | undefined,
+  ): QuotaDecision | undefined;
   /** Keeps what the store told of an account that was read, as its last known state. */
   onReading(accountRef: AccountRef, decision: QuotaDecision): void;
   /** The parts of the configuration that a reload may change. */
@@ -185,6 +194,14 @@ export class DenyDuringOutage implements OutageHandler {
   onCallTimeout(): void {}
 
   onLateDecision(): void {}
+
+  lastKnown(
+    _accountRef: AccountRef,
+    _limits: readonly Limit[],
+    known: QuotaDecision | undefined,
+  ): QuotaDecision | undefined {
+    return known;
+  }
 
   /** Does nothing: what a store with this handler knows answers no request. */
   onReading(): void {}

@@ -177,7 +177,8 @@ export interface QuotaDecider {
   /**
    * The account according to earlier answers, in the windows of `limits` or in all known windows;
    * undefined if there are none. With `limits` a change of keys or accounts outdates no answer,
-   * because its counts stay valid. Costs nothing and changes nothing.
+   * because its counts stay valid, and in an outage the windows are as a request would be told them
+   * that costs nothing. Changes nothing.
    */
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
 

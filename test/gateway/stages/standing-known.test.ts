@@ -2,10 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
-import { useRedis } from "../../support/redis/redis-of-file.ts";
+import { eventually } from "../../support/poll.ts";
+import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { rateLimitFieldsOf, sendRequest, standardItems } from "../../support/wire/client.ts";
 
-const { server } = await useRedis();
+const { server, proxy } = await useProxiedRedis();
 const STANDING = "/v1/_limits";
 const METERED = "/v1/chat";
 const API = `openapi: 3.1.0
@@ -62,6 +63,67 @@ describe("a standing that is asked for more often than the store is", () => {
       for (let i = 0; i < 8; i++) await left(house);
       assert.deepEqual(await left(house), [429, "0 of 10"]);
       assert.deepEqual(await left(house, STANDING), [200, "0 of 10"]);
+      await house.law();
     });
   }
+});
+
+describe("while the store is unreachable, an answer without a decision", () => {
+  const ask = async (house: TestGateway, paths: readonly string[]) => {
+    const answers = [];
+    for (const path of paths) answers.push(await left(house, path));
+    return answers;
+  };
+  const openAway = async (onStoreFailure: string) => {
+    const store = `redis://127.0.0.1:${proxy.port}`;
+    const house = await open({ store, onStoreFailure, expectedGateways: 2 });
+    for (let i = 0; i < 7; i++) await left(house);
+    await proxy.refuse();
+    await eventually(() => house.said.some(({ kind }) => kind === "store_away"), {
+      withinMs: 10_000,
+    });
+    return house;
+  };
+
+  it("tells the share as the limit, less what was admitted from it, and takes nothing", async () => {
+    await using house = await openAway("local");
+    assert.deepEqual(await ask(house, [METERED, STANDING, "/v1/pets", METERED, STANDING]), [
+      [403, "2 of 2"],
+      [503, "2 of 2"],
+      [200, "1 of 2"],
+      [403, "1 of 2"],
+      [503, "1 of 2"],
+    ]);
+    assert.deepEqual(await ask(house, ["/v1/pets", "/v1/pets", METERED, STANDING]), [
+      [200, "0 of 2"],
+      [503, "0 of 2"],
+      [403, "0 of 2"],
+      [503, "0 of 2"],
+    ]);
+  });
+
+  it("tells what was admitted with onStoreFailure: allow", async () => {
+    await using house = await openAway("allow");
+    assert.deepEqual(await ask(house, [METERED, "/v1/pets", METERED, STANDING]), [
+      [403, "3 of 10"],
+      [200, "2 of 10"],
+      [403, "2 of 10"],
+      [503, "2 of 10"],
+    ]);
+    assert.deepEqual(await ask(house, ["/v1/pets", "/v1/pets", "/v1/pets", METERED]), [
+      [200, "1 of 10"],
+      [200, "0 of 10"],
+      [200, "0 of 10"],
+      [403, "0 of 10"],
+    ]);
+  });
+
+  it("tells with onStoreFailure: deny what was last known", async () => {
+    await using house = await openAway("deny");
+    assert.deepEqual(await ask(house, [METERED, "/v1/pets", STANDING]), [
+      [403, "3 of 10"],
+      [503, "3 of 10"],
+      [503, "3 of 10"],
+    ]);
+  });
 });

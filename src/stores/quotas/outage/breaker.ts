@@ -3,7 +3,7 @@ import { costIn, type Limit } from "../../../core/quota/windows.ts";
 import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
+import type { CountCorrections, OutageHandler, UncertainCharge } from "../outage-handler.ts";
 import type {
   AccountRequest,
   ChargeResult,
@@ -129,6 +129,16 @@ export class CircuitBreaker {
     const { debts } = this.#accounts;
     if (debts.areNone) return refused;
     return { ...refused, decision: debts.countIn(accountRef, refused.decision) };
+  }
+
+  /** See OutageHandler.lastKnown. */
+  lastKnown(...[accountRef, limits, known]: Parameters<OutageHandler["lastKnown"]>) {
+    const { onStoreFailure } = this.#context.policy;
+    if (onStoreFailure === "deny" || !(this.isTripped || this.#isAbsent)) return known;
+    // Beside a ban, a refusal tells the whole limits.
+    if (known?.ban !== undefined) return this.#accounts.debts.countIn(accountRef, known);
+    const context = this.#outageContext(accountRef);
+    return this.#accounts.peek(accountRef, limits, context, onStoreFailure);
   }
 
   /** See OutageHandler.prepare. */

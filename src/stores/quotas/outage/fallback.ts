@@ -158,6 +158,10 @@ class StoreFallback implements Fallback {
     this.#breakerOf(request.accountRef).onLateDecision(request, decision);
   }
 
+  lastKnown(...[accountRef, ...known]: Parameters<OutageHandler["lastKnown"]>) {
+    return this.#breakerOf(accountRef).lastKnown(accountRef, ...known);
+  }
+
   onReading(accountRef: AccountRef, decision: QuotaDecision): void {
     this.#breakerOf(accountRef).onReading(accountRef, decision);
   }

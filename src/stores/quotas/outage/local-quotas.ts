@@ -142,12 +142,31 @@ export class LocalQuotas {
     const { account, decision } = decide(local.account, counted, context.nowMs);
     local.account = account;
     this.debts.add(accountRef, quotaRequest, decision.windows, context.nowMs);
-    const windows = quotaRequest.limits.map((limit, i) => {
-      const { resetMs } = decision.windows[i] as WindowUsage;
-      const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
-      const used = this.#counted(accountRef, counterName(limit), startMs, context);
-      const counts = { used: Math.min(limit.limit, used), counted: used };
-      return { ...limit, ...counts, resetMs, outage: this.#outage };
+    const windows = this.#whole(accountRef, quotaRequest.limits, decision, context);
+    return { ...decision, windows };
+  }
+
+  /**
+   * The account as a request that costs nothing would be told it, by `decide`, or by `admit` under
+   * `allow`. It is not decided here for that.
+   */
+  peek(
+    accountRef: AccountRef,
+    limits: readonly Limit[],
+    context: OutageContext,
+    policy: "local" | "allow",
+  ): QuotaDecision {
+    const here = this.#accounts.get(accountId(accountRef));
+    const account = here?.outage === this.#outage ? here.account : NEW_ACCOUNT_STATE;
+    const local = { outage: this.#outage, account, shares: [...(here?.shares ?? [])] };
+    const asked = { limits, bans: undefined, requests: 0 };
+    const { decision } = decide(account, asked, context.nowMs);
+    if (policy === "allow") {
+      return { ...decision, windows: this.#whole(accountRef, limits, decision, context) };
+    }
+    const windows = decision.windows.map((usage, i) => {
+      const { share } = this.#standing(accountRef, local, limits[i] as Limit, context);
+      return { ...usage, limit: Math.max(0, share) };
     });
     return { ...decision, windows };
   }
@@ -237,6 +256,22 @@ export class LocalQuotas {
     const room = limit.limit - before;
     const { limit: share } = this.#share(accountRef, local, limit, context);
     return { before, room, share: Math.min(room, share) };
+  }
+
+  /** The windows with their whole limits, and what counts in them. */
+  #whole(
+    accountRef: AccountRef,
+    limits: readonly Limit[],
+    { windows }: QuotaDecision,
+    context: OutageContext,
+  ): readonly WindowUsage[] {
+    return limits.map((limit, i) => {
+      const { resetMs } = windows[i] as WindowUsage;
+      const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
+      const used = this.#counted(accountRef, counterName(limit), startMs, context);
+      const counts = { used: Math.min(limit.limit, used), counted: used };
+      return { ...limit, ...counts, resetMs, outage: this.#outage };
+    });
   }
 
   /** The count of a window: the store's last count, and the units owed since. */

@@ -167,7 +167,8 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
-    return this.#decisionCache.lastKnown(accountRef, limits);
+    const known = this.#decisionCache.lastKnown(accountRef, limits);
+    return limits === undefined ? known : this.#outage.lastKnown(accountRef, limits, known);
   }
 
   invalidate(accountRef?: AccountRef): void {

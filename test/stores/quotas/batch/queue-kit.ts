@@ -77,6 +77,7 @@ export function openBatch() {
     onLateDecision: ({ quotaRequest: { cost = 1 } }, { granted }) => {
       gate.released.push(granted * cost);
     },
+    lastKnown: (_accountRef, _limits, known) => known,
     onReading: () => undefined,
     reconfigure: () => undefined,
     lostUnits: () => 0,

@@ -59,6 +59,23 @@ describe("the share of a gateway", () => {
     );
   });
 
+  it("is told as a decision would tell it without being fixed by that", () => {
+    const accounts = new LocalQuotas();
+    const quotaRequest = asking({ window: "minute", limit: 60 });
+    const told = (used: number) => {
+      const given = terms({ gateways: 2, last: toldBy(quotaRequest, used, NOON) });
+      const { windows } = accounts.peek(accountRef, quotaRequest.limits, given, "local");
+      return [windows.map(({ limit, used: units }) => [limit, units]), given] as const;
+    };
+    assert.deepEqual(told(0)[0], [[30, 0]]);
+    const [before, given] = told(20);
+    assert.deepEqual(before, [[20, 0]]);
+    assert.equal(admitted(accounts, quotaRequest, given, 5), 5);
+    assert.deepEqual(told(20)[0], [[20, 5]]);
+    assert.equal(admitted(accounts, quotaRequest, given), 15);
+    assert.deepEqual(told(20)[0], [[20, 20]]);
+  });
+
   it("is what refuses while the clock leaves open whether the window is over, never the limit", () => {
     const quotaRequest = asking({ window: "minute", limit: 60 });
     const endMs = NOON + MINUTE;
