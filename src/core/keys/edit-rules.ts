@@ -6,7 +6,14 @@ import { isMeterWindow, PLAN_METERS_MAX } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import { capsError } from "./caps.ts";
 import { findById } from "./record-index.ts";
-import { type AccountLimit, type AccountRecord, type Cap, isId, type Records } from "./records.ts";
+import {
+  type AccountLimit,
+  type AccountRecord,
+  type Cap,
+  isId,
+  type KeyRecord,
+  type Records,
+} from "./records.ts";
 import { windowLimitsError } from "./window-limits.ts";
 
 /**
@@ -235,6 +242,15 @@ export function accountConflict(
     return `Cannot add a key with the anchor ${anchor} to account ${account.id}, whose anchor is ${next?.day ?? day}: change that with \`accounts set ${account.id} --anchor ${anchor}\``;
   }
   return undefined;
+}
+
+/** The mistake of a key that is outside the environment of its account. */
+export function outsideError(
+  { environment }: Pick<KeyRecord, "environment">,
+  account: AccountRecord,
+): string | undefined {
+  if (account.environment === environment) return undefined;
+  return `account ${account.id} lives in ${account.environment}, not in ${environment}`;
 }
 
 /** The reason why an id cannot be that of a new account: an id means one thing. */

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { it } from "vitest";
 import { API_ROUTES } from "../../../src/admin/api/routes.ts";
 import { findById } from "../../../src/core/keys/record-index.ts";
-import type { KeyRecord } from "../../../src/core/keys/records.ts";
-import { encodeKey } from "../../../src/stores/keys/records/record-format.ts";
-import { openAdminHouse } from "../admin-house.ts";
+import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
+import { encodeAccount, encodeKey } from "../../../src/stores/keys/records/record-format.ts";
+import { NOON_MS, openAdminHouse } from "../admin-house.ts";
 
 const FREE = { environment: "production", plan: "free", account: "acme" };
 
@@ -205,7 +205,7 @@ it("a revoked key stays revoked, whatever a change of its record says, and may b
   await house.ask("POST", `/api/keys/${id}/revoke`, { body: {} });
   const recordOf = () => findById(house.keys.records().keys, id) as KeyRecord;
   const patch = (after: KeyRecord) => {
-    const change = { record: "key", before: encodeKey(recordOf()), after: encodeKey(after) };
+    const change = patchOf("key", recordOf(), after);
     return house.ask("PATCH", "/api/records", { body: { changes: [change] } });
   };
   const { revokedMs = 0, ...working } = recordOf();
@@ -221,4 +221,69 @@ it("a revoked key stays revoked, whatever a change of its record says, and may b
     const got = await patch(right);
     assert.deepEqual([got.status, recordOf()], [200, right], got.text);
   }
+});
+
+/** The change of one record as a command elsewhere sends it; without `before` the record is new. */
+function patchOf(
+  record: "key" | "account",
+  before: KeyRecord | AccountRecord | undefined,
+  after: KeyRecord | AccountRecord,
+) {
+  const encode = (one: KeyRecord | AccountRecord) => {
+    return "digest" in one ? encodeKey(one) : encodeAccount(one);
+  };
+  return { record, before: before === undefined ? null : encode(before), after: encode(after) };
+}
+
+it("a change of records that would take a key out of the environment of its account is refused with its number", async () => {
+  await using house = await openAdminHouse();
+  const made = await house.ask("POST", "/api/keys", { body: FREE });
+  const { id } = made.json<{ id: string }>();
+  const staging = { environment: "staging" };
+  await house.ask("POST", "/api/keys", { body: { ...FREE, ...staging, account: "abroad" } });
+  const before = house.keys.records();
+  const key = findById(before.keys, id) as KeyRecord;
+  const [acme, abroad] = ["acme", "abroad"].map((name) => findById(before.accounts, name));
+  assert.ok(acme !== undefined && abroad !== undefined);
+  const fresh = { ...key, id: "k_new", digest: "0".repeat(64) };
+  const isElsewhere = "account abroad lives in staging, not in production";
+  const stays = `the environment of key ${id} never changes`;
+  for (const [wrong, why] of [
+    [patchOf("key", key, { ...key, account: "abroad" }), isElsewhere],
+    [patchOf("key", undefined, { ...fresh, account: "abroad" }), isElsewhere],
+    [patchOf("key", key, { ...key, ...staging }), stays],
+    [patchOf("key", key, { ...key, ...staging, account: "abroad" }), stays],
+    [
+      patchOf("key", key, { ...key, digest: fresh.digest }),
+      `the digest of key ${id} never changes`,
+    ],
+    [
+      patchOf("account", acme, { ...acme, ...staging }),
+      "the environment of account acme never changes",
+    ],
+  ] as const) {
+    const changes = [patchOf("account", abroad, { ...abroad, plan: "pro" }), wrong];
+    const got = await house.ask("PATCH", "/api/records", { body: { changes } });
+    assert.deepEqual([got.status, got.json().message], [400, `changes.1: ${why}`]);
+    assert.equal(house.keys.records(), before, "all or none");
+  }
+  const changes = [
+    patchOf("key", undefined, { ...fresh, account: "new", ...staging }),
+    patchOf("account", undefined, { ...acme, id: "new", ...staging }),
+  ];
+  const got = await house.ask("PATCH", "/api/records", { body: { changes } });
+  assert.deepEqual([got.status, got.json()], [200, { changed: 2 }], got.text);
+});
+
+it("a key that is outside the environment of its account already can be revoked by a change of records", async () => {
+  await using house = await openAdminHouse();
+  const { id } = (await house.ask("POST", "/api/keys", { body: FREE })).json<{ id: string }>();
+  await house.keys.change(({ keys, accounts }) => {
+    const moved = accounts.map((account) => ({ ...account, environment: "staging" }));
+    return { records: { keys, accounts: moved }, result: undefined };
+  });
+  const key = findById(house.keys.records().keys, id) as KeyRecord;
+  const changes = [patchOf("key", key, { ...key, revokedMs: NOON_MS })];
+  const got = await house.ask("PATCH", "/api/records", { body: { changes } });
+  assert.deepEqual([got.status, got.json()], [200, { changed: 1 }], got.text);
 });

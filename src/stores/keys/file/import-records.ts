@@ -12,6 +12,7 @@ import {
   missingLimitsError,
   nameError,
   networksError,
+  outsideError,
   planError,
   scopesError,
 } from "../../../core/keys/edit-rules.ts";
@@ -302,9 +303,8 @@ class RecordImport {
     }
     const owner = this.#accounts.get(account);
     if (owner === undefined) return `there is no account ${account}: it comes before its keys`;
-    if (owner.environment !== key.environment) {
-      return `account ${account} lives in ${owner.environment}, not in ${key.environment}`;
-    }
+    const outside = outsideError(key, owner);
+    if (outside !== undefined) return outside;
     const isFirstOfOlder = id === account;
     const isTaken = isFirstOfOlder ? this.#keyOwners.has(id) : this.#taken.has(id);
     if (this.#options.plain === false && isTaken) {

@@ -1,5 +1,10 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { conflictRefusal, type EditResult, usageRefusal } from "../../../core/keys/edit-rules.ts";
+import {
+  conflictRefusal,
+  type EditResult,
+  outsideError,
+  usageRefusal,
+} from "../../../core/keys/edit-rules.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
@@ -40,7 +45,8 @@ function changesOf<T extends { readonly id: string }>(
 
 /**
  * Makes a change to the newest records. Refuses the whole change if one of the records differs from
- * its text before, if one of the texts is not a record, or if a revoked key would work again.
+ * its text before, if one of the texts is not a record or would change what never changes, or if a
+ * revoked key would work again.
  */
 export async function preparePatch(
   patches: readonly RecordPatch[],
@@ -56,12 +62,16 @@ export async function preparePatch(
     const lines = mistakes.map(({ path, why }) => `${path.join(".")}: ${why}`);
     return () => usageRefusal(lines.join("\n"));
   }
-  const expected = new Map(patches.map(({ before, after }) => [after, before]));
+  const expected = new Map(patches.map(({ before, after }, index) => [after, { before, index }]));
   return (records) => {
     const accounts = merge(records.accounts, fresh.accounts, { encode: encodeAccount, expected });
     const keys = merge(records.keys, fresh.keys, { encode: encodeKey, expected });
     if (accounts === undefined || keys === undefined) {
       return conflictRefusal("Cannot change the records: others have changed them since");
+    }
+    const misfit = findMisfit(records, fresh);
+    if (misfit !== undefined) {
+      return usageRefusal(`changes.${expected.get(misfit.after)?.index}: ${misfit.why}`);
     }
     const restored = fresh.keys.find((key) => isRestored(key, findById(records.keys, key.id)));
     if (restored !== undefined) {
@@ -69,6 +79,39 @@ export async function preparePatch(
     }
     return { ok: true, records: { keys, accounts } };
   };
+}
+
+type Misfit = Pick<RecordPatch, "after"> & { readonly why: string };
+
+/** The first record that would change what never changes, or be outside its account's environment. */
+function findMisfit(before: Records, { keys, accounts }: Records): Misfit | undefined {
+  for (const account of accounts) {
+    const was = findById(before.accounts, account.id);
+    if (was === undefined || was.environment === account.environment) continue;
+    const why = `the environment of account ${account.id} never changes`;
+    return { after: encodeAccount(account), why };
+  }
+  const made = new Map(accounts.map((account) => [account.id, account]));
+  for (const key of keys) {
+    const owner = made.get(key.account) ?? findById(before.accounts, key.account);
+    const why = keyMisfit(key, findById(before.keys, key.id), owner);
+    if (why !== undefined) return { after: encodeKey(key), why };
+  }
+  return undefined;
+}
+
+/** A key that was outside its account's environment before can still be revoked. */
+function keyMisfit(
+  key: KeyRecord,
+  was: KeyRecord | undefined,
+  owner: AccountRecord | undefined,
+): string | undefined {
+  const changed = (["digest", "environment"] as const).find(
+    (part) => was && was[part] !== key[part],
+  );
+  if (changed !== undefined) return `the ${changed} of key ${key.id} never changes`;
+  if (was?.account === key.account || owner === undefined) return undefined;
+  return outsideError(key, owner);
 }
 
 /** Whether a change takes a revocation away or puts it off. */
@@ -79,7 +122,7 @@ function isRestored(key: KeyRecord, was: KeyRecord | undefined): boolean {
 type MergeOptions<T> = {
   readonly encode: (one: T) => string;
   /** The text that each record had before, by its text after. */
-  readonly expected: ReadonlyMap<string, string | null>;
+  readonly expected: ReadonlyMap<string, Pick<RecordPatch, "before">>;
 };
 
 function merge<T extends AccountRecord | KeyRecord>(
@@ -93,7 +136,7 @@ function merge<T extends AccountRecord | KeyRecord>(
   for (const one of fresh) {
     const old = present.get(one.id);
     const text = old === undefined ? null : encode(old);
-    if (text !== expected.get(encode(one))) return undefined;
+    if (text !== expected.get(encode(one))?.before) return undefined;
   }
   const replaced = before.map((one) => byId.get(one.id) ?? one);
   return [...replaced, ...fresh.filter(({ id }) => !present.has(id))];
