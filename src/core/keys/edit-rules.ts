@@ -244,13 +244,14 @@ export function accountConflict(
   return undefined;
 }
 
-/** The mistake of a key that is outside the environment of its account. */
-export function outsideError(
-  { environment }: Pick<KeyRecord, "environment">,
-  account: AccountRecord,
+/** The mistake of a key whose account, `owner`, is not there or lives in another environment. */
+export function ownerError(
+  { account, environment }: Pick<KeyRecord, "account" | "environment">,
+  owner: AccountRecord | undefined,
 ): string | undefined {
-  if (account.environment === environment) return undefined;
-  return `account ${account.id} lives in ${account.environment}, not in ${environment}`;
+  if (owner === undefined) return `there is no account ${account}`;
+  if (owner.environment === environment) return undefined;
+  return `account ${account} lives in ${owner.environment}, not in ${environment}`;
 }
 
 /** The reason why an id cannot be that of a new account: an id means one thing. */

@@ -275,6 +275,25 @@ it("a change of records that would take a key out of the environment of its acco
   assert.deepEqual([got.status, got.json()], [200, { changed: 2 }], got.text);
 });
 
+it("a change of records that gives a key an account that is not there, or the digest of another, is refused as such, and not as if the store were away", async () => {
+  await using house = await openAdminHouse();
+  const { id } = (await house.ask("POST", "/api/keys", { body: FREE })).json<{ id: string }>();
+  const key = findById(house.keys.records().keys, id) as KeyRecord;
+  const fresh = { ...key, id: "k_2", account: "ghost", digest: "0".repeat(64) };
+  const ghost = [400, "bad_request", "changes.0: there is no account ghost"];
+  // A command reads the records again after a conflict, and finds the key.
+  const taken = [409, "conflict", "Cannot change the records: others have changed them since"];
+  for (const [change, refusal] of [
+    [patchOf("key", key, { ...key, account: "ghost" }), ghost],
+    [patchOf("key", undefined, fresh), ghost],
+    [patchOf("key", undefined, { ...key, id: "k_2" }), taken],
+  ] as const) {
+    const got = await house.ask("PATCH", "/api/records", { body: { changes: [change] } });
+    assert.deepEqual([got.status, got.json().code, got.json().message], refusal);
+  }
+  assert.deepEqual([house.errors, house.keys.records().keys], [[], [key]]);
+});
+
 it("a key that is outside the environment of its account already can be revoked by a change of records", async () => {
   await using house = await openAdminHouse();
   const { id } = (await house.ask("POST", "/api/keys", { body: FREE })).json<{ id: string }>();

@@ -12,7 +12,7 @@ import {
   missingLimitsError,
   nameError,
   networksError,
-  outsideError,
+  ownerError,
   planError,
   scopesError,
 } from "../../../core/keys/edit-rules.ts";
@@ -302,9 +302,10 @@ class RecordImport {
       return undefined;
     }
     const owner = this.#accounts.get(account);
-    if (owner === undefined) return `there is no account ${account}: it comes before its keys`;
-    const outside = outsideError(key, owner);
-    if (outside !== undefined) return outside;
+    const unowned = ownerError(key, owner);
+    if (unowned !== undefined) {
+      return owner === undefined ? `${unowned}: it comes before its keys` : unowned;
+    }
     const isFirstOfOlder = id === account;
     const isTaken = isFirstOfOlder ? this.#keyOwners.has(id) : this.#taken.has(id);
     if (this.#options.plain === false && isTaken) {

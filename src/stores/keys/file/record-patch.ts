@@ -2,7 +2,7 @@ import { inSlices } from "../../../base/event-loop.ts";
 import {
   conflictRefusal,
   type EditResult,
-  outsideError,
+  ownerError,
   usageRefusal,
 } from "../../../core/keys/edit-rules.ts";
 import { findById } from "../../../core/keys/record-index.ts";
@@ -66,7 +66,7 @@ export async function preparePatch(
   return (records) => {
     const accounts = merge(records.accounts, fresh.accounts, { encode: encodeAccount, expected });
     const keys = merge(records.keys, fresh.keys, { encode: encodeKey, expected });
-    if (accounts === undefined || keys === undefined) {
+    if (accounts === undefined || keys === undefined || hasDigestOf(records.keys, fresh.keys)) {
       return conflictRefusal("Cannot change the records: others have changed them since");
     }
     const misfit = findMisfit(records, fresh);
@@ -81,9 +81,16 @@ export async function preparePatch(
   };
 }
 
+/** Whether another writer has added one of the new keys, under an id of its own. */
+function hasDigestOf(before: readonly KeyRecord[], fresh: readonly KeyRecord[]): boolean {
+  const added = fresh.filter(({ id }) => findById(before, id) === undefined);
+  const digests = new Set(added.map(({ digest }) => digest));
+  return digests.size > 0 && before.some(({ digest }) => digests.has(digest));
+}
+
 type Misfit = Pick<RecordPatch, "after"> & { readonly why: string };
 
-/** The first record that would change what never changes, or be outside its account's environment. */
+/** The first record that would change what never changes, or not fit the account that it names. */
 function findMisfit(before: Records, { keys, accounts }: Records): Misfit | undefined {
   for (const account of accounts) {
     const was = findById(before.accounts, account.id);
@@ -110,8 +117,7 @@ function keyMisfit(
     (part) => was && was[part] !== key[part],
   );
   if (changed !== undefined) return `the ${changed} of key ${key.id} never changes`;
-  if (was?.account === key.account || owner === undefined) return undefined;
-  return outsideError(key, owner);
+  return was?.account === key.account ? undefined : ownerError(key, owner);
 }
 
 /** Whether a change takes a revocation away or puts it off. */
