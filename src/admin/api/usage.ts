@@ -5,6 +5,7 @@ import {
   findUsageSubject,
   sortBans,
   type UsageReport,
+  type UsageSubject,
 } from "../../core/keys/usage-reports.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
@@ -112,7 +113,9 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
 
 /** The counts of one account, or of an address, which is in no list. */
 export function showCounts(request: ApiRequest): Promise<AdminResponse> {
-  return withReport(request, readCounts, async (report) => report);
+  const { quotas, config, keys } = request.deps;
+  const read = (subject: UsageSubject) => readCounts(quotas, config(), keys.records(), subject);
+  return withReport(request, read, async (report) => report);
 }
 
 /** Responds with what `tell` makes of the usage of the account that the request names. */
@@ -120,19 +123,20 @@ export function withAccountUsage(
   request: ApiRequest,
   tell: (report: UsageReport) => Promise<unknown>,
 ): Promise<AdminResponse> {
-  return withReport(request, usageOf, tell);
+  const { quotas, config } = request.deps;
+  return withReport(request, (subject) => usageOf(quotas, config(), subject), tell);
 }
 
 function withReport<T>(
   request: ApiRequest,
-  read: (...of: Parameters<typeof usageOf>) => Promise<T | undefined>,
+  read: (subject: UsageSubject) => Promise<T | undefined>,
   tell: (report: T) => Promise<unknown>,
 ): Promise<AdminResponse> {
   const { deps } = request;
   return storeOr503(deps, async () => {
     const found = await find(request);
     if (!found.ok) return notFound(found);
-    const report = await read(deps.quotas, deps.config(), found.subject);
+    const report = await read(found.subject);
     if (report !== undefined) return jsonResponse(200, await tell(report));
     const { account } = found.subject;
     return problemResponse("plan_missing", `The plan of account ${account} is not configured`);

@@ -135,9 +135,10 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
       }),
     countsOf: (selector) =>
       answered(config, async () => {
-        const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
+        const records = keys.records();
+        const found = await findAccountBySelector({ quotas, config }, records, selector);
         if (!found.ok) return notFound(found);
-        const report = await readCounts(quotas, config, found.subject);
+        const report = await readCounts(quotas, config, records, found.subject);
         return report === undefined ? noPlan(found.subject) : given(report);
       }),
     gatewayCount: () => answered(config, async () => given(await quotas.gatewayCount())),

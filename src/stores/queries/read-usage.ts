@@ -2,6 +2,7 @@ import { nextTurn } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
 import { type AccountCaps, capsByAccount } from "../../core/keys/caps.ts";
+import { findById } from "../../core/keys/record-index.ts";
 import { type AccountRecord, effectiveLimits, type Records } from "../../core/keys/records.ts";
 import {
   type CountReport,
@@ -48,10 +49,22 @@ export async function usageOf(
 }
 
 /**
- * The counts of one account as they are now, with those of operations. Undefined if its plan is not
- * configured. Rejects if the store is unreachable.
+ * The counts of one account as the list of all has them, or of an address, which has no record.
+ * Undefined if its plan is not configured. Rejects if the store is unreachable.
  */
 export async function readCounts(
+  quotas: Pick<QuotaAdmin, "peek" | "partOf">,
+  terms: Terms,
+  { accounts, keys }: Records,
+  subject: UsageSubject,
+): Promise<CountReport | undefined> {
+  const account = findById(accounts, subject.account);
+  if (account === undefined) return countsOf(quotas, terms, subject);
+  const [report] = await readAllCounts(quotas, terms, { accounts: [account], keys });
+  return report;
+}
+
+async function countsOf(
   quotas: Pick<QuotaAdmin, "peek">,
   terms: Terms,
   subject: UsageSubject,
@@ -64,8 +77,9 @@ export async function readCounts(
 }
 
 /**
- * The counts of all accounts whose plan is configured, with those of their keys. Rejects if the store is unreachable. If only
- * a part of it is, rejects unless `onMissing` is given.
+ * The counts of all accounts whose plan is configured as they are now, with those of operations and
+ * of their keys. Rejects if the store is unreachable. If only a part of it is, rejects unless
+ * `onMissing` is given.
  */
 export async function readAllCounts(
   quotas: Pick<QuotaAdmin, "peek" | "partOf">,
@@ -82,7 +96,7 @@ export async function readAllCounts(
       const own = capsOf.get(account);
       const holder = { account, environment, plan, limits, calendar, caps: own?.limits };
       return parts.ask({ environment, account }, () => {
-        return readCounts(quotas, terms, holder, createdMs, own?.keys);
+        return countsOf(quotas, terms, holder, createdMs, own?.keys);
       });
     });
     for (const report of await Promise.all(some)) if (report !== undefined) found.push(report);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { UsageReport } from "../../../src/core/keys/usage-reports.ts";
+import type { CountReport, UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import { jsonOf, runVerb } from "../../cli/kit.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import {
@@ -83,6 +83,33 @@ describe("usage of an account", () => {
     assert.deepEqual(windows, [{ window: "report.minute", units: 10 }]);
     const names = (await usageOf(house, account)).windows.map(({ window }) => window);
     assert.deepEqual(names, ["minute", "day", "report.day"]);
+  });
+
+  it("has in the counts of the account alone what the list of counts has: when it was created, and the caps of every key", async () => {
+    await using house = await startTestGateway(WATCHED);
+    const one = await house.issue({ account: "shop", caps: { day: 3 } });
+    const two = await house.issue({ account: "shop", caps: { hour: 5 } });
+    await house.issue({ account: "other", caps: { minute: 5 } });
+    assert.equal((await house.ask(one.key, "/v1/reports")).status, 200);
+    const read = async (path: string) => {
+      return (await (await house.admin(path)).json()) as readonly CountReport[] & CountReport;
+    };
+    const listed = (await read("/api/counts")).find(({ account }) => account === "shop");
+    assert.ok(listed !== undefined);
+    const capped = listed.windows.filter(({ keys }) => keys !== undefined);
+    assert.deepEqual(
+      [listed.created, capped.map(({ window, used }) => [window, used])],
+      [
+        NOON,
+        [
+          [`key.hour of ${two.id}`, 0],
+          [`key.day of ${one.id}`, 1],
+        ],
+      ],
+    );
+    for (const id of ["shop", one.id, two.id]) {
+      assert.deepEqual(await read(`/api/counts/${id}`), listed, id);
+    }
   });
 
   it("is the same with Redis, asked by a command; a plan that observes nothing has no such member", async () => {
@@ -192,6 +219,8 @@ describe("an address without a key", () => {
         ["hour", 2],
       ],
     );
+    const counts = await house.admin(`${path.replace("usage", "counts")}?env=staging`);
+    assert.equal(((await counts.json()) as CountReport).created, null, "it has no record");
     assert.equal((await of("?env=closed")).status, 404);
     const { account } = await house.issue();
     const at = (env: string) => house.admin(`/api/usage/${account}?env=${env}`);
