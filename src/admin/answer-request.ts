@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
-import type { ApiDeps } from "./api/api-request.ts";
+import type { ApiDeps, ApiRequest } from "./api/api-request.ts";
 import { refuseKeyIn, refuseKeyInQuery } from "./api/request-bodies.ts";
 import { matchApiRoute } from "./api/router.ts";
 import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
@@ -10,6 +10,7 @@ import {
   jsonResponse,
   methodNotAllowed,
   problemResponse,
+  withoutWorkers,
 } from "./http/response.ts";
 import { findPageFile } from "./page-files.ts";
 import { METRICS_CONTENT_TYPE } from "./prometheus.ts";
@@ -48,8 +49,13 @@ export async function answerRequest(
   const { foreignKeys } = deps.config();
   const keyedQuery = refuseKeyInQuery(asked, foreignKeys);
   if (keyedQuery !== undefined) return keyedQuery;
-  const call = { deps, id: found.id, query: asked };
-  if (found.row.method === "GET") return found.row.run({ ...call, body: {} });
+  const run = async (body: ApiRequest["body"]) => {
+    const unanswered: number[] = [];
+    const onUnanswered = (worker: number) => void unanswered.push(worker);
+    const call = { deps, id: found.id, body, query: asked, onUnanswered };
+    return withoutWorkers(await found.row.run(call), unanswered);
+  };
+  if (found.row.method === "GET") return run({});
   if (!isJson(fields.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
@@ -57,7 +63,7 @@ export async function answerRequest(
   if (!members.ok) return members.response;
   const keyed = refuseKeyIn(members.value, foreignKeys);
   if (keyed !== undefined) return keyed;
-  return found.row.run({ ...call, body: members.value });
+  return run(members.value);
 }
 
 /** Whether each query member is known and is there only once. */

@@ -12,7 +12,7 @@ import type { HostPort } from "../../src/core/address.ts";
 import type { KeyStore } from "../../src/stores/keys/key-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open-stores.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
-import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
+import { type OnUnanswered, RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../src/telemetry/history/recent-events.ts";
 import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
 import type { ReadinessChecks } from "../../src/telemetry/readiness.ts";
@@ -70,8 +70,8 @@ export type AdminHouse = AsyncDisposable & {
   checks: ReadinessChecks;
   checksOf: (environment?: string) => ReadinessChecks;
   reloaded: () => Promise<ReloadResult>;
-  /** How often other processes were made to read the key records, and this one to tell the store, and how long each takes. */
-  made: { spreads: number; flushes: number; takesMs: number };
+  /** How often other processes were made to read the key records, and this one to tell the store, how long each takes, and which workers do not answer. */
+  made: { spreads: number; flushes: number; takesMs: number; silent: readonly number[] };
   ask(method: string, path: string, asked?: Asked): Promise<Answered>;
 };
 
@@ -101,7 +101,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     guard: { token, hosts: options.hosts ?? [] },
     clock,
     checks: ALL_WELL,
-    made: { spreads: 0, flushes: 0, takesMs: 0 },
+    made: { spreads: 0, flushes: 0, takesMs: 0, silent: [] },
     checksOf: (_environment?: string): ReadinessChecks => state.checks,
     reloaded: async (): Promise<ReloadResult> => ({ ok: true, hash: config.hash }),
   };
@@ -159,15 +159,20 @@ function recordingLog() {
 }
 
 function counting(made: AdminHouse["made"]) {
-  const spreadKeys = async () => {
+  const askWorkers = async (onUnanswered: OnUnanswered) => {
     await sleep(made.takesMs);
+    for (const worker of made.silent) onUnanswered(worker);
+  };
+  const spreadKeys = async (onUnanswered: OnUnanswered) => {
+    await askWorkers(onUnanswered);
     made.spreads += 1;
   };
-  const tellStore = async () => {
-    await sleep(made.takesMs);
+  const diagnostics = new RecentRefusals({ open: () => [], tellStore: async () => {} });
+  const flushToStore = async (onUnanswered: OnUnanswered) => {
+    await askWorkers(onUnanswered);
     made.flushes += 1;
   };
-  return { spreadKeys, diagnostics: new RecentRefusals({ open: () => [], tellStore }) };
+  return { spreadKeys, diagnostics: Object.assign(diagnostics, { flushToStore }) };
 }
 
 async function readConfig(

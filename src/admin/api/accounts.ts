@@ -78,15 +78,12 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
 }
 
 /** Changes plan, limits and metadata, for all keys of the account at once. */
-export async function updateAccount({
-  deps,
-  id,
-  body: members,
-}: ApiRequest): Promise<AdminResponse> {
+export async function updateAccount(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const wanted = parseAccountChange(members);
   if (!wanted.ok) return wanted.response;
   const context = keyContextOf(deps.config(), deps.now());
-  const edited = await applyEdit(deps, (records) =>
+  const edited = await applyEdit(request, (records) =>
     updateAccounts(records, [id], wanted.value, context),
   );
   if (!edited.ok) return edited.response;
@@ -95,18 +92,15 @@ export async function updateAccount({
 }
 
 /** Changes all accounts on a plan: checks all of them first, then changes them together. */
-export async function updateAccountsOnPlan({
-  deps,
-  query,
-  body: members,
-}: ApiRequest): Promise<AdminResponse> {
+export async function updateAccountsOnPlan(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, query, body: members } = request;
   const plan = query.get("plan");
   if (plan === null)
     return problemResponse("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
   const wanted = parseAccountChange(members);
   if (!wanted.ok) return wanted.response;
   const context = keyContextOf(deps.config(), deps.now());
-  const edited = await applyEdit(deps, (records) => {
+  const edited = await applyEdit(request, (records) => {
     const on = accountsOnPlan(records, plan, wanted.value, context);
     return on.ok ? updateAccounts(records, on.ids, wanted.value, context) : on;
   });
@@ -114,10 +108,11 @@ export async function updateAccountsOnPlan({
   return jsonResponse(200, { changed: edited.value.accounts.length });
 }
 
-export async function suspendOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function suspendOne(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const how = parseSuspension(members);
   if (!how.ok) return how.response;
-  const edited = await applyEdit(deps, (records) =>
+  const edited = await applyEdit(request, (records) =>
     suspendAccount(records, id, how.value, deps.now()),
   );
   if (!edited.ok) return edited.response;
@@ -128,10 +123,11 @@ export async function suspendOne({ deps, id, body: members }: ApiRequest): Promi
   return jsonResponse(200, report);
 }
 
-export async function resume({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function resume(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
-  const edited = await applyEdit(deps, (records) => resumeAccount(records, id));
+  const edited = await applyEdit(request, (records) => resumeAccount(records, id));
   if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
   const report = await reportOf(deps, records, accounts[0] as AccountRecord);

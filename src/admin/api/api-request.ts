@@ -61,6 +61,8 @@ export type ApiRequest = {
   readonly body: Readonly<Record<string, unknown>>;
   /** Empty if the route takes no query. */
   readonly query: URLSearchParams;
+  /** Called for each worker that the answer is without: the response names it. */
+  readonly onUnanswered: OnUnanswered;
 };
 
 type Answer = (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
@@ -85,10 +87,11 @@ export function recordsUnknown({ keys }: Pick<ApiDeps, "keys">): AdminResponse |
 
 /**
  * Applies a pure edit to the store. Every process of this gateway reads the change before the
- * response is sent. If the edit is refused, nothing changes.
+ * response is sent, or is named by it and reads the change within a second. If the edit is refused,
+ * nothing changes.
  */
 export async function applyEdit<T>(
-  deps: ApiDeps,
+  { deps, onUnanswered }: Pick<ApiRequest, "deps" | "onUnanswered">,
   edit: (records: Records) => EditResult<T>,
 ): Promise<BodyResult<{ readonly records: Records } & T>> {
   let result: EditResult<T>;
@@ -100,8 +103,7 @@ export async function applyEdit<T>(
       const why = planMissing(deps.config(), records.accounts, edited.records.accounts);
       return why === undefined ? edited : usageRefusal(why);
     });
-    // A process that has not answered yet reads the change within a second.
-    if (result.ok) await deps.spreadKeys(() => {});
+    if (result.ok) await deps.spreadKeys(onUnanswered);
   } catch (error) {
     deps.log.error("keys_unchanged", { why: errorMessage(error) });
     const message = "The key records could not be changed: the log says why";

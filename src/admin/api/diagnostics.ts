@@ -9,7 +9,6 @@ import {
   nameWorkers,
   problemResponse,
   RETRY_AFTER_1,
-  withoutWorkers,
 } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
@@ -49,16 +48,18 @@ async function banOf(
  * Units that were charged for requests in progress. The log has no lines for these requests yet.
  * X-Tollgate-Missing names the processes that have not answered.
  */
-export async function listOpenCharges({ deps }: ApiRequest): Promise<AdminResponse> {
-  const unanswered: number[] = [];
-  const open = await deps.diagnostics.openCharges((worker) => void unanswered.push(worker));
-  return withoutWorkers(jsonResponse(200, open), unanswered);
+export async function listOpenCharges({ deps, onUnanswered }: ApiRequest): Promise<AdminResponse> {
+  return jsonResponse(200, await deps.diagnostics.openCharges(onUnanswered));
 }
 
 /** Deprecated operations, with the accounts that called them if the store can be asked. */
-export async function listDeprecations({ deps, query }: ApiRequest): Promise<AdminResponse> {
+export async function listDeprecations({
+  deps,
+  query,
+  onUnanswered,
+}: ApiRequest): Promise<AdminResponse> {
   const config = deps.config();
-  await deps.diagnostics.flushToStore();
+  await deps.diagnostics.flushToStore(onUnanswered);
   const asked = deps.quotas.activity.calls(deprecatedOperations(config));
   const calls = await asked.catch((error: unknown) => {
     deps.log.error("store_no_answer", { why: errorMessage(error) });

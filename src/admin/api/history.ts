@@ -22,7 +22,11 @@ import { fromReachableStore } from "./reachable-store.ts";
  * The usage of all accounts, or of one, by UTC day (docs/reference/history.md). Each page is a read
  * of its own from the store, so a list of any length takes the same memory.
  */
-export async function listHistory({ deps, query }: ApiRequest): Promise<AdminResponse> {
+export async function listHistory({
+  deps,
+  query,
+  onUnanswered,
+}: ApiRequest): Promise<AdminResponse> {
   const off = historyDisabledError(deps.config());
   if (off !== undefined) return problemResponse("conflict", off);
   const given = (name: string) => query.get(name) ?? undefined;
@@ -45,7 +49,7 @@ export async function listHistory({ deps, query }: ApiRequest): Promise<AdminRes
     includedOf: monthlyIncluded(period, deps.config()),
   };
   return fromReachableStore(deps, async (onMissing) => {
-    if (filter.after === undefined) await deps.diagnostics.flushToStore();
+    if (filter.after === undefined) await deps.diagnostics.flushToStore(onUnanswered);
     const spans = spansOf(period, deps.now());
     const page: DayReport[] = [];
     for await (const rows of readHistory(deps.quotas, records.accounts, spans, filter, onMissing)) {

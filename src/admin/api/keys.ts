@@ -6,13 +6,8 @@ import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import {
-  type AdminResponse,
-  jsonResponse,
-  unknownIdResponse,
-  withoutWorkers,
-} from "../http/response.ts";
-import { type ApiDeps, type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
+import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
+import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import {
   parseEmptyBody,
@@ -22,19 +17,24 @@ import {
   parseNewKeys,
 } from "./request-bodies.ts";
 
-export async function listKeys({ deps, query }: ApiRequest): Promise<AdminResponse> {
+export async function listKeys(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, query } = request;
   const records = deps.keys.records();
   const account = query.get("account");
   const chosen =
     account === null ? records.keys : records.keys.filter((key) => key.account === account);
   const taken = takePage(chosen, { path: "/api/keys", query }, records.keys);
   if (!taken.ok) return taken.response;
-  return taken.value.answer(await used(deps, taken.value.page, records));
+  return taken.value.answer(await used(request, taken.value.page, records));
 }
 
 /** Adds to each key the day of its last use, if the store can be asked. */
-async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records) {
-  await deps.diagnostics.flushToStore();
+async function used(
+  { deps, onUnanswered }: ApiRequest,
+  keys: readonly KeyRecord[],
+  records: Records,
+) {
+  await deps.diagnostics.flushToStore(onUnanswered);
   const { activity: activityStore } = deps.quotas;
   const lastUsed = await activityStore.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
   return lastUsed === undefined
@@ -43,44 +43,48 @@ async function used(deps: ApiDeps, keys: readonly KeyRecord[], records: Records)
 }
 
 /** The key with this ID; if the ID is an account, all of its keys. */
-export async function showKeys({ deps, id }: ApiRequest): Promise<AdminResponse> {
+export async function showKeys(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id } = request;
   const records = deps.keys.records();
   const found = findKeys(records, id);
   if (!found.ok) return refusalResponse(found);
   const { key, keys } = found;
-  const told = await used(deps, key === undefined ? keys : [key], records);
+  const told = await used(request, key === undefined ? keys : [key], records);
   return jsonResponse(200, key === undefined ? told : told[0]);
 }
 
 /** The record of a key that the caller holds. */
-export async function findKey({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function findKey(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, body: members } = request;
   const token = parseFind(members);
   if (!token.ok) return token.response;
   const record = deps.keys.find(digestKey(token.value));
   if (record === undefined) return unknownIdResponse();
-  return jsonResponse(200, (await used(deps, [record], deps.keys.records()))[0]);
+  return jsonResponse(200, (await used(request, [record], deps.keys.records()))[0]);
 }
 
 /**
  * Responds with 201 and the key, which is shown only once; an array if `count` was given, as on the
  * command line.
  */
-export async function createKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function createKeys(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, body: members } = request;
   const wanted = parseNewKeys(members);
   if (!wanted.ok) return wanted.response;
   const context = keyContextOf(deps.config(), deps.now());
-  const edited = await applyEdit(deps, (records) => issueKeys(records, wanted.value, context));
+  const edited = await applyEdit(request, (records) => issueKeys(records, wanted.value, context));
   if (!edited.ok) return edited.response;
   const told = edited.value.issued.map(issuedReport);
   return jsonResponse(201, wanted.value.count === undefined ? told[0] : told);
 }
 
 /** Responds with 200 and the new key, which is shown only once, and the state of the old one. */
-export async function rotateOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function rotateOne(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const grace = parseGraceMs(members);
   if (!grace.ok) return grace.response;
   const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: grace.value };
-  const edited = await applyEdit(deps, (records) => rotateKey(records, id, options));
+  const edited = await applyEdit(request, (records) => rotateKey(records, id, options));
   if (!edited.ok) return edited.response;
   const { issued, previous, records } = edited.value;
   return jsonResponse(200, {
@@ -90,20 +94,22 @@ export async function rotateOne({ deps, id, body: members }: ApiRequest): Promis
 }
 
 /** Responds with the key; if the ID is an account, with the list of keys that were revoked. */
-export async function revokeOne({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function revokeOne(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
-  const edited = await applyEdit(deps, (records) => revokeKeys(records, id, deps.now()));
+  const edited = await applyEdit(request, (records) => revokeKeys(records, id, deps.now()));
   if (!edited.ok) return edited.response;
   const { revoked, one, records } = edited.value;
   const told = keyReports(revoked, records);
   return jsonResponse(200, one ? told[0] : told);
 }
 
-export async function patchKey({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function patchKey(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, id, body: members } = request;
   const wanted = parseKeyChange(members);
   if (!wanted.ok) return wanted.response;
-  const edited = await applyEdit(deps, (records) =>
+  const edited = await applyEdit(request, (records) =>
     updateKey(records, id, wanted.value, deps.now()),
   );
   if (!edited.ok) return edited.response;
@@ -118,15 +124,18 @@ export async function patchKey({ deps, id, body: members }: ApiRequest): Promise
  * names the processes that have not answered. `withoutLimits` are
  * the accounts whose plan this gateway does not have, as a reload may have dropped it meanwhile.
  */
-export async function refreshKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function refreshKeys({
+  deps,
+  body: members,
+  onUnanswered,
+}: ApiRequest): Promise<AdminResponse> {
   const nothing = parseEmptyBody(members);
   if (!nothing.ok) return nothing.response;
   const failure = await deps.keys.refresh().then(() => undefined, errorMessage);
-  const unanswered: number[] = [];
-  await deps.spreadKeys((worker) => void unanswered.push(worker));
+  await deps.spreadKeys(onUnanswered);
   const { ok, why = failure } = deps.keys.health();
   const read = failure === undefined;
   const withoutLimits = stranded(deps.config(), deps.keys.records().accounts).map(({ id }) => id);
   const told = { ok: ok && read, ...(why !== undefined && { why }), read };
-  return withoutWorkers(jsonResponse(200, { ...told, withoutLimits }), unanswered);
+  return jsonResponse(200, { ...told, withoutLimits });
 }

@@ -1,7 +1,12 @@
 import { errorMessage } from "../../base/messages.ts";
 import { isWholeStore } from "../../stores/queries/missing-parts.ts";
 import type { OnMissing } from "../../stores/quotas/quota-store.ts";
-import { type AdminResponse, problemResponse, RETRY_AFTER_1 } from "../http/response.ts";
+import {
+  type AdminResponse,
+  MISSING_NAME,
+  problemResponse,
+  RETRY_AFTER_1,
+} from "../http/response.ts";
 import type { ApiDeps } from "./api-request.ts";
 
 /** Responds with 503 if the store is unreachable: that is not a fault of the gateway. */
@@ -58,6 +63,6 @@ export function fromReachableStore(
       if (buckets.length === 0) return node;
       return `${buckets.length === 1 ? "bucket" : "buckets"} ${buckets.join(" ")} at ${node}`;
     });
-    return { ...response, fields: [...response.fields, "X-Tollgate-Missing", named.join(", ")] };
+    return { ...response, fields: [...response.fields, MISSING_NAME, named.join(", ")] };
   });
 }

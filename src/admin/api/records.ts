@@ -26,10 +26,11 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
  * Changes records for another machine: all or none, and only if each is still as the caller knows
  * it.
  */
-export async function patchRecords({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function patchRecords(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, body: members } = request;
   const wanted = parseRecordChanges(members);
   if (!wanted.ok) return wanted.response;
-  const edited = await applyEdit(deps, await preparePatch(wanted.value, deps.now()));
+  const edited = await applyEdit(request, await preparePatch(wanted.value, deps.now()));
   if (!edited.ok) return edited.response;
   const changed = wanted.value.length;
   deps.log.info("records_changed", { changed });

@@ -90,7 +90,6 @@ const KEYS: readonly ApiRoute[] = [
   row("POST /api/keys/refresh", refreshKeys, {
     summary: "Read the key records now: a command has changed them",
     answers: "Refreshed",
-    namesMissing: true,
   }),
   row("GET /api/keys/export", withRecords(exportKeys), {
     summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
@@ -123,6 +122,7 @@ const KEYS: readonly ApiRoute[] = [
   row("GET /api/keys/:id", withRecords(showKeys), {
     summary: "A key; of an account all of its keys",
     answers: { oneOrMany: "Key" },
+    namesMissing: true,
     refuses: ["unknown_id", "store_unavailable"],
   }),
   row("PATCH /api/keys/:id", patchKey, {
@@ -186,7 +186,6 @@ const ACCOUNTS: readonly ApiRoute[] = [
     query: ["env"],
     body: RESET_BODY,
     answers: "Reset",
-    namesMissing: true,
     refuses: ["unknown_id", "store_unavailable"],
   }),
 ];
@@ -203,7 +202,6 @@ const LIMITS: readonly ApiRoute[] = [
     body: BAN_BODY,
     status: 201,
     answers: "Ban",
-    namesMissing: true,
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
   row("GET /api/bans/:id", withRecords(explainBan), {
@@ -215,7 +213,6 @@ const LIMITS: readonly ApiRoute[] = [
   row("DELETE /api/bans/:id", liftBan, {
     summary: "End a ban",
     answers: "Lifted",
-    namesMissing: true,
     refuses: ["unknown_id", "not_banned", "store_unavailable"],
   }),
   row("GET /api/usage", withRecords(listUsage), {
@@ -285,6 +282,7 @@ const RUNNING: readonly ApiRoute[] = [
   row("POST /api/reload", reloadConfig, {
     summary: "Read the configuration again",
     answers: "Reloaded",
+    namesMissing: false,
     refuses: ["reload_refused", "reload_incomplete", "config_invalid"],
   }),
   row("GET /api/events", (request) => openEventStream(request, API_ROUTES), {

@@ -29,7 +29,8 @@ export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
 }
 
 /** Imports records, all or none. Each mistake is named by its place in the list. */
-export async function importKeys({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
+export async function importKeys(request: ApiRequest): Promise<AdminResponse> {
+  const { deps, body: members } = request;
   const wanted = parseImport(members);
   if (!wanted.ok) return wanted.response;
   const { records: values, plain, dryRun } = wanted.value;
@@ -43,7 +44,7 @@ export async function importKeys({ deps, body: members }: ApiRequest): Promise<A
     const judged = await judgeKeyEdit(deps.keys, edit);
     return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
   }
-  const edited = await applyEdit(deps, (records) => {
+  const edited = await applyEdit(request, (records) => {
     // A reload during the preparation may have taken a plan away.
     const now = deps.config();
     return now === config ? edit(records) : importNow(records, lines, optionsOf(now));

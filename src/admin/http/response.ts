@@ -61,16 +61,23 @@ export function problemResponse(
   return { ...jsonResponse(status, { code, message, status, ...more }), fields };
 }
 
-/** Names the workers that an answer is without (docs/reference/admin.md#missing-parts), if any. */
+/** The field that names the parts which an answer is without. */
+export const MISSING_NAME = "X-Tollgate-Missing";
+
+/**
+ * Names the workers that an answer is without (docs/reference/admin.md#missing-parts), after the
+ * parts of the store that it names. A refusal is without none.
+ */
 export function withoutWorkers(
   response: AdminResponse,
   unanswered: readonly number[],
 ): AdminResponse {
-  if (unanswered.length === 0) return response;
-  return {
-    ...response,
-    fields: [...response.fields, "X-Tollgate-Missing", nameWorkers(unanswered)],
-  };
+  if (unanswered.length === 0 || response.status >= 400) return response;
+  const { fields } = response;
+  const named = nameWorkers(unanswered);
+  const at = fields.indexOf(MISSING_NAME) + 1;
+  if (at > 0) return { ...response, fields: fields.with(at, `${fields[at]}, ${named}`) };
+  return { ...response, fields: [...fields, MISSING_NAME, named] };
 }
 
 /** Names several workers in words. */

@@ -1,4 +1,4 @@
-import { ADMIN_PROBLEMS, type ProblemCode } from "../http/response.ts";
+import { ADMIN_PROBLEMS, MISSING_NAME, type ProblemCode } from "../http/response.ts";
 import { type BodyShape, bodySchema } from "./bodies.ts";
 import { RESPONSE_SCHEMAS, type ResponseSchemaName } from "./responses.ts";
 import { arrayOf, type Schema, schemaRef } from "./schema.ts";
@@ -45,7 +45,10 @@ export type RouteContract = {
     | { readonly type: string };
   /** Set if the list is read page by page, so that nothing knows how many entries it has. */
   readonly isUncounted?: boolean;
-  /** Set if the answer names the parts of a Cluster that were not told. Those of lists always do. */
+  /**
+   * Whether the answer may name the parts of a Cluster or the workers that it is without; unless
+   * given, those of changes and of lists in pages do.
+   */
   readonly namesMissing?: boolean;
   /** The refusals of this route only, in addition to those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
@@ -140,8 +143,8 @@ function operationOf({ method, template, contract }: RouteSpec): object {
     parameters: parametersOf(template, contract),
     ...(writes && { requestBody: bodyOf(contract) }),
     responses: {
-      [contract.status ?? 200]: answerOf(contract),
-      ...(contract.answers === "Readiness" && { 503: answerOf(contract) }),
+      [contract.status ?? 200]: answerOf(contract, writes),
+      ...(contract.answers === "Readiness" && { 503: answerOf(contract, writes) }),
       ...refusalsOf(refusals),
     },
   };
@@ -181,8 +184,9 @@ function bodyOf({ body = {}, bodyNeeds }: RouteContract): object {
   return { required: true, content: { "application/json": { schema } } };
 }
 
-function answerOf(contract: RouteContract): object {
-  const { summary: description, answers, query = [], isUncounted, namesMissing } = contract;
+function answerOf(contract: RouteContract, writes: boolean): object {
+  const { summary: description, answers, query = [], isUncounted } = contract;
+  const { namesMissing = writes } = contract;
   const content =
     typeof answers === "object" && "type" in answers
       ? { [answers.type]: { schema: { type: "string" } } }
@@ -193,7 +197,7 @@ function answerOf(contract: RouteContract): object {
 }
 
 const MISSING_FIELD = {
-  "X-Tollgate-Missing": {
+  [MISSING_NAME]: {
     description:
       "The buckets and nodes of a Cluster that cannot be reached, or the workers that did not answer; absent without any",
     schema: { type: "string" },

@@ -51,8 +51,8 @@ export class Api {
   }
 
   /**
-   * One page of a list, the number of all entries, the parts of the store that are missing in it,
-   * and the way to the next page (RFC 8288).
+   * One page of a list, the number of all entries, the parts of the store and the workers that are
+   * missing in it, and the way to the next page (RFC 8288).
    */
   async page(path, deadlineMs = DEADLINE_MS) {
     const { value: items, response } = await this.#json("GET", path, undefined, deadlineMs);

@@ -1,9 +1,9 @@
 import { el, failure, fill } from "./elements.js";
 import { count, hasEnded } from "./format.js";
 
-/** Names the parts of the store that are missing in what is shown above. */
+/** Names the parts of the store and the workers that are missing in what is shown above. */
 export const without = (missing) =>
-  el("p", { class: "empty" }, `The store cannot be reached in part: without ${missing}`);
+  el("p", { class: "empty" }, `Incomplete, because there is no answer from ${missing}`);
 
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
 function focusPager(element, turned) {

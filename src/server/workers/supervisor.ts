@@ -137,8 +137,8 @@ class Supervisor implements DataPlane {
       const answers = await this.#pool.recall({ refused: true }, ASK_MS_MAX);
       return mostRefused(answers.flatMap(({ refused = [] }) => refused));
     },
-    flushToStore: async () => {
-      await this.#pool.recall({ tellStore: true }, ASK_MS_MAX);
+    flushToStore: async (onUnanswered) => {
+      await this.#pool.recall({ tellStore: true }, ASK_MS_MAX, onUnanswered);
     },
   };
 

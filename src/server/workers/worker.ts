@@ -204,6 +204,6 @@ async function answerFrom(
   if ("refusal" in query) return { refusal: await diagnostics.refusal(query.refusal, () => {}) };
   if ("open" in query) return { open: await diagnostics.openCharges(() => {}) };
   if ("refused" in query) return { refused: await diagnostics.refused() };
-  await diagnostics.flushToStore();
+  await diagnostics.flushToStore(() => {});
   return {};
 }

@@ -41,7 +41,7 @@ export type Diagnostics = {
   /** The accounts with the most refusals within the last 15 minutes. */
   refused(): Promise<readonly RefusedAccount[]>;
   /** Flushes to the store now, instead of within 30 s. Never rejects. */
-  flushToStore(): Promise<void>;
+  flushToStore(onUnanswered: OnUnanswered): Promise<void>;
 };
 
 /** The parts of the process that this memory reads. */

@@ -4,7 +4,7 @@ import { type ApiDeps, type ApiRequest, applyEdit } from "../../../src/admin/api
 import { listGateways } from "../../../src/admin/api/gateway-state.ts";
 import { fromReachableStore } from "../../../src/admin/api/reachable-store.ts";
 import { showRecordsIdentity } from "../../../src/admin/api/records.ts";
-import { jsonResponse } from "../../../src/admin/http/response.ts";
+import { jsonResponse, withoutWorkers } from "../../../src/admin/http/response.ts";
 
 it("each node of a Cluster that is away is logged once a request, however many parts were asked of it", async () => {
   const logged: unknown[] = [];
@@ -25,6 +25,16 @@ it("each node of a Cluster that is away is logged once a request, however many p
     ...["X-Total-Count", "1", "X-Tollgate-Missing"],
     "buckets 1 4 at a:1, bucket 2 at b:1",
   ]);
+});
+
+it("an answer that lacks buckets and workers names both in one field", async () => {
+  const deps = { log: { error: () => {} } } as unknown as ApiDeps;
+  const response = await fromReachableStore(deps, async (onMissing) => {
+    onMissing({ node: "a:1", buckets: [1], why: "a is away" });
+    return jsonResponse(200, ["some"]);
+  });
+  const { fields } = withoutWorkers(response, [2]);
+  assert.deepEqual(fields, ["X-Tollgate-Missing", "bucket 1 at a:1, worker 2"]);
 });
 
 it("a store that is away answers 503 with the reason, which is logged too, as one does of which no part can be reached", async () => {
@@ -78,7 +88,8 @@ it("a change of records that fails is an error in the log, and its reason stands
   const logged: unknown[] = [];
   const keys = { change: () => Promise.reject(new Error("the disk is full")) };
   const deps = { keys, log: { error: (...line: unknown[]) => logged.push(line) } };
-  const edited = await applyEdit(deps as unknown as ApiDeps, () => assert.fail("no records"));
+  const request = { deps, onUnanswered: () => {} } as unknown as ApiRequest;
+  const edited = await applyEdit(request, () => assert.fail("no records"));
   assert.ok(!edited.ok);
   assert.doesNotMatch(String(edited.response.body), /disk/);
   assert.deepEqual(logged, [["keys_unchanged", { why: "the disk is full" }]]);

@@ -6,6 +6,11 @@ import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts
 import { encodeAccount, encodeKey } from "../../../src/stores/keys/records/record-format.ts";
 import { NOON_MS, openAdminHouse } from "../admin-house.ts";
 
+type Description = {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+};
+type Operation = { readonly responses: Readonly<Record<string, { readonly headers?: object }>> };
+
 const FREE = { environment: "production", plan: "free", account: "acme" };
 
 it("a change of records is read by every process before its answer, and a refused one by none", async () => {
@@ -29,6 +34,48 @@ it("a change of records is read by every process before its answer, and a refuse
     const got = await house.ask(method, path, { body });
     assert.equal(house.made.spreads, spreads, `${method} ${path}: ${got.text}`);
   }
+});
+
+it("each change of keys, accounts and records, and each list that waits for the processes, names those that did not answer, as the description says", async () => {
+  await using house = await openAdminHouse();
+  Object.assign(house.config, { historyMs: 30 * 86_400_000 });
+  house.made.silent = [1, 3];
+  const made = await house.ask("POST", "/api/keys", { body: FREE });
+  const { id, key } = made.json<{ id: string; key: string }>();
+  const { paths } = (await house.ask("GET", "/api/openapi.json")).json<Description>();
+  for (const [method, path, body, names] of [
+    ["POST", "/api/keys", FREE, true],
+    ["POST", "/api/keys/find", { key }, true],
+    ["POST", "/api/keys/import", { records: [] }, true],
+    ["PATCH", "/api/records", { changes: [] }, true],
+    ["PATCH", "/api/keys/{id}", { name: "web" }, true],
+    ["PATCH", "/api/accounts?plan=free", { meta: { tenant: "42" } }, true],
+    ["PATCH", "/api/accounts/{id}", { plan: "pro" }, true],
+    ["POST", "/api/accounts/{id}/suspend", {}, true],
+    ["POST", "/api/accounts/{id}/resume", {}, true],
+    ["POST", "/api/keys/{id}/rotate", {}, true],
+    ["POST", "/api/keys/{id}/revoke", {}, true],
+    ["POST", "/api/keys/refresh", {}, true],
+    ["GET", "/api/keys", undefined, true],
+    ["GET", "/api/keys/{id}", undefined, true],
+    ["GET", "/api/history", undefined, true],
+    ["GET", "/api/deprecations", undefined, true],
+    ["GET", "/api/accounts/{id}", undefined, false],
+    ["GET", "/api/records", undefined, false],
+    ["POST", "/api/reload", {}, false],
+  ] as const) {
+    const got = await house.ask(method, path.replace("{id}", id), body && { body });
+    const named = names ? "workers 1 3" : undefined;
+    assert.equal(got.fields["x-tollgate-missing"], named, `${method} ${path}: ${got.text}`);
+    const [template = ""] = path.split("?");
+    const { headers = {} } = paths[template]?.[method.toLowerCase()]?.responses[got.status] ?? {};
+    assert.equal("X-Tollgate-Missing" in headers, names, `${method} ${path} is described so`);
+  }
+  const refused = await house.ask("GET", "/api/deprecations?limit=none");
+  assert.deepEqual([refused.status, refused.fields["x-tollgate-missing"]], [400, undefined]);
+  house.made.silent = [];
+  const all = await house.ask("GET", "/api/keys");
+  assert.deepEqual([all.status, all.fields["x-tollgate-missing"]], [200, undefined]);
 });
 
 it("the records are read again for a command, and a store that is away is told by their health", async () => {

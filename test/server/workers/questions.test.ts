@@ -15,11 +15,11 @@ import { openPoolOn } from "./pool.ts";
 const [QUESTIONS, ROUNDS] = [25, 11];
 /** Requests under way, each on a connection of its own, so many that no process has them all. */
 const HELD = 60;
+const JSON_TYPE = { "Content-Type": "application/json" };
 
 /** Makes all processes read the keys. Returns those that did not answer, null if there is none. */
 async function refreshKeys({ adminUrl }: Crew): Promise<string | null> {
-  const headers = { "Content-Type": "application/json" };
-  const sent = { method: "POST", headers, body: "{}" };
+  const sent = { method: "POST", headers: JSON_TYPE, body: "{}" };
   const answer = await fetch(`${adminUrl}/api/keys/refresh`, sent);
   assert.equal(answer.status, 200);
   return answer.headers.get("X-Tollgate-Missing");
@@ -45,11 +45,19 @@ it("questions to the processes leave nothing behind, however many there are, and
   const { code: unanswered, message } = (await (await fetch(url)).json()) as Record<string, string>;
   assert.equal(unanswered, "worker_unavailable");
   assert.match(message ?? "", /there is no answer from worker 1: ask again, or /);
+  const lacking = async (path: string, sent: RequestInit = {}) => {
+    const answer = await fetch(`${crew.adminUrl}/api/${path}`, { headers: JSON_TYPE, ...sent });
+    return [answer.status, answer.headers.get("X-Tollgate-Missing")];
+  };
   await expectDuration(t, { wantedMs: 1_500, lateMs: 6_000 }, async () => {
+    const body = JSON.stringify({ environment: "production", plan: "free" });
+    const created = lacking("keys", { method: "POST", body });
     assert.equal(await refreshKeys(crew), "worker 1", "it has not read the keys");
+    assert.deepEqual(await created, [201, "worker 1"], "it refuses the new key");
   });
-  const { headers } = await fetch(`${crew.adminUrl}/api/open`);
-  assert.equal(headers.get("X-Tollgate-Missing"), "worker 1", "its charges are not known");
+  const told = await Promise.all(["open", "keys"].map((list) => lacking(list)));
+  const lacks = [200, "worker 1"];
+  assert.deepEqual(told, [lacks, lacks], "its charges and its last uses are not known");
   process.kill(pid, "SIGCONT");
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
