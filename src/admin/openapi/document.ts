@@ -66,7 +66,9 @@ const OF_GUARDED: readonly ProblemCode[] = [
   ...(["token_missing", "token_invalid", "host_refused", "origin_refused"] as const),
 ];
 const OF_WRITING: readonly ProblemCode[] = ["body_too_large", "unsupported_media_type"];
-const OF_LISTENER: readonly ProblemCode[] = ["request_timeout", "headers_too_large"];
+const OF_LISTENER: readonly ProblemCode[] = [
+  ...(["request_timeout", "expectation_failed", "headers_too_large"] as const),
+];
 
 /**
  * The OpenAPI 3.1 description of the admin listener, made from its routes. `hasToken` says whether

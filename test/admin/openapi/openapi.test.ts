@@ -185,7 +185,7 @@ describe("/api/openapi.json", () => {
     }
   });
 
-  it("says which refusals are of a body, for what writes alone, and that watchers may be too many", async () => {
+  it("says which refusals are of a body, for what writes alone, that an unknown expectation fails at each operation, and that watchers may be too many", async () => {
     await using house = await openAdminHouse();
     const { paths } = (await house.ask("GET", "/api/openapi.json")).json<Description>();
     const operations = Object.entries(paths).flatMap(([path, one]) => {
@@ -196,6 +196,8 @@ describe("/api/openapi.json", () => {
     assert.ok(expected.length > 10);
     assert.deepEqual(writes, expected);
     assert.ok("503" in (paths["/api/events"]?.get?.responses ?? {}));
+    const unexpecting = operations.filter(({ responses }) => !("417" in responses));
+    assert.deepEqual(unexpecting, []);
   });
 
   it("describes what a gateway answers: every operation, in its own shape", async () => {
