@@ -239,7 +239,7 @@ export function windowIn(
 }
 
 /**
- * The decision with counts that the store reported at `nowMs` of its clock. The count of a window
+ * The decision with counts that the store reported at `nowMs` of its clock, `ageMs` ago. The count of a window
  * that was decided since then stays. If no decision was known, or only another window of the
  * counter, the limit is unknown and is set to the greatest number.
  */
@@ -247,8 +247,9 @@ export function withCounts(
   cached: CachedDecision | undefined,
   counts: readonly WindowTotal[],
   nowMs: number,
+  ageMs = 0,
 ): CachedDecision {
-  const receivedMs = performance.now();
+  const receivedMs = performance.now() - ageMs;
   const message = { sentMs: receivedMs, receivedMs, nowMs, clock: cached?.trip.clock };
   const trip = cached !== undefined && cached.trip.nowMs > nowMs ? cached.trip : message;
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
@@ -287,14 +288,14 @@ export function withCounts(
   };
 }
 
-/** The decision with a ban that the store reported later, in the era `banEra`. */
+/** The decision with a ban that was known `ageMs` ago, at `nowMs` of the store's clock, in the era `banEra`. */
 export function withBan(
   cached: CachedDecision | undefined,
   ban: Ban,
-  nowMs: number,
+  { nowMs, ageMs }: { readonly nowMs: number; readonly ageMs: number },
   banEra: number,
 ): CachedDecision {
-  const counted = withCounts(cached, [], nowMs);
+  const counted = withCounts(cached, [], nowMs, ageMs);
   return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra } };
 }
 

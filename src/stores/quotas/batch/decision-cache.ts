@@ -204,15 +204,15 @@ export class DecisionCache {
   }
 
   /**
-   * Keeps a ban that no answer in time has brought, known at `nowMs` of the store's clock: it was
-   * read, decided late, or earned here during an outage.
+   * Keeps a ban that no answer in time has brought, known at `nowMs` of the store's clock, which was
+   * `ageMs` ago: it was read, decided late, told by another gateway, or earned here during an outage.
    */
-  learnBan(accountRef: AccountRef, ban: Ban, nowMs: number): void {
+  learnBan(accountRef: AccountRef, ban: Ban, nowMs: number, ageMs = 0): void {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);
     if (cached !== undefined && cached.trip.nowMs > nowMs) return;
     const era = cached?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withBan(cached, ban, nowMs, this.#era), era });
+    this.#mapOf(id).set(id, { ...withBan(cached, ban, { nowMs, ageMs }, this.#era), era });
   }
 
   /**

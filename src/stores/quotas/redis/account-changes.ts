@@ -8,9 +8,10 @@ import type { AdminEvent } from "../quota-store.ts";
 import { bucketOf } from "./account-key.ts";
 import { parseBan } from "./decide-codec.ts";
 import type { BanChange } from "./invalidation-publisher.ts";
-import { createInvalidations, type Invalidations } from "./invalidations.ts";
+import { banChangeOf, createInvalidations, type Invalidations } from "./invalidations.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
+import { type RecentBan, type ToldBan, ToldBans } from "./told-bans.ts";
 
 /**
  * The bucket that has the number of the last invalidation, and the changes that wait to be
@@ -37,6 +38,7 @@ export class AccountChanges {
   readonly #options: AccountChangesOptions;
   readonly #invalidations: Invalidations;
   readonly #pending: PendingEvents;
+  readonly #toldBans = new ToldBans();
 
   constructor(options: AccountChangesOptions) {
     const { quotaClient, prefix, decisionCache, probed, tellDenied } = options;
@@ -46,11 +48,17 @@ export class AccountChanges {
       quotaClient,
       prefix,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
-      invalidate: (ids, banChange) => {
-        if (ids === undefined) decisionCache.invalidate();
-        else void this.#forget(ids.map(parseAccountId), banChange);
+      invalidate: (ids, banChange, toldBans) => {
+        if (ids !== undefined) void this.#forget(ids.map(parseAccountId), banChange, toldBans);
+        else {
+          decisionCache.invalidate();
+          this.#toldBans.forget();
+        }
       },
-      distrust: () => decisionCache.distrust(),
+      distrust: () => {
+        decisionCache.distrust();
+        this.#toldBans.forget();
+      },
       pending: (isUntold) => this.#tellPending(isUntold),
       probed,
       tellDenied,
@@ -65,11 +73,11 @@ export class AccountChanges {
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { accountRef } = event;
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
-    const banChange = banChangeOf(event);
-    const forgotten = this.#forget([accountRef], banChange);
+    const toldBan = toldBanOf(event);
+    const forgotten = this.#forgetOne(accountRef, toldBan);
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
-    const notes = { isPending: !logsOwnChanges, banChange };
+    const notes = { isPending: !logsOwnChanges, toldBan };
     const published = this.#invalidations.publish(accountId(accountRef), notes);
     const unpublished = await published.catch(toStoreFailure);
     if (unpublished && logsOwnChanges) this.#tellAgain(event);
@@ -85,22 +93,24 @@ export class AccountChanges {
   }
 
   /**
-   * Makes every gateway drop the ban that it may know of an account that has none in the store.
-   * Rejects with StoreFailure.
+   * Makes every gateway drop the ban that it may know of an account that has none in the store at
+   * `atMs` of its clock. Rejects with StoreFailure.
    */
-  async liftEverywhere(accountRef: AccountRef): Promise<void> {
-    const banChange = "lifted";
-    void this.#forget([accountRef], banChange);
-    await this.#invalidations.publish(accountId(accountRef), { isPending: false, banChange });
+  async liftEverywhere(accountRef: AccountRef, atMs: number): Promise<void> {
+    const id = accountId(accountRef);
+    const toldBan = { id, atMs, ban: undefined };
+    void this.#forgetOne(accountRef, toldBan);
+    await this.#invalidations.publish(id, { isPending: false, toldBan });
   }
 
   /** See Invalidations.publishBanSoon. */
-  tellBanSoon(accountRef: AccountRef): void {
-    this.#invalidations.publishBanSoon(accountId(accountRef));
+  tellBanSoon(accountRef: AccountRef, atMs: number, ban: Ban): void {
+    this.#invalidations.publishBanSoon({ id: accountId(accountRef), atMs, ban });
   }
 
   #tellAgain(event: AdminEvent): void {
-    if (banChangeOf(event) !== undefined) this.tellBanSoon(event.accountRef);
+    const toldBan = toldBanOf(event);
+    if (toldBan !== undefined) this.#invalidations.publishBanSoon(toldBan);
     else this.#invalidations.publishSoon(accountId(event.accountRef));
   }
 
@@ -116,11 +126,23 @@ export class AccountChanges {
   /**
    * Drops the cached decisions of the accounts, but no count that still holds. The bans that they may
    * have are read again, because a known ban holds while the store is unreachable, whether or not its
-   * account has asked since. The message does not carry them, because that of an earlier change may
-   * arrive after that of a later one.
+   * account has asked since. A ban that a message carries is kept only if it cannot be read, because
+   * the message of an earlier change may arrive after that of a later one.
    */
-  async #forget(accountRefs: readonly AccountRef[], banChange?: BanChange): Promise<void> {
+  async #forget(
+    accountRefs: readonly AccountRef[],
+    banChange?: BanChange,
+    toldBans: readonly ToldBan[] = [],
+  ): Promise<void> {
     const { decisionCache } = this.#options;
+    const told = new Set(toldBans.map(({ id }) => id));
+    for (const one of toldBans) this.#toldBans.hear(one);
+    for (const accountRef of accountRefs) {
+      const id = accountId(accountRef);
+      // An earlier version may have lifted its ban, and does not say when.
+      const atMs = this.#latestNow(accountRef);
+      if (!told.has(id)) this.#toldBans.hear({ id, atMs, ban: undefined });
+    }
     const mayBeBanned = accountRefs.filter((accountRef) => {
       const hadBan = decisionCache.lastKnown(accountRef)?.ban !== undefined;
       if (banChange === undefined) decisionCache.invalidate(accountRef);
@@ -135,25 +157,38 @@ export class AccountChanges {
    * that is under way.
    */
   async #learnBans(accountRefs: readonly AccountRef[]): Promise<void> {
-    const { quotaClient, decisionCache } = this.#options;
+    const { decisionCache } = this.#options;
     const call = decisionCache.beginCall();
     const learned = accountRefs.map(async (accountRef) => {
-      const ban = await this.#readBan(accountRef);
+      const read = await this.#readBan(accountRef).catch(() => this.#recentBan(accountRef));
       // It changed meanwhile, so that its ban may be another one.
       if (isInvalidated(call, accountId(accountRef))) return this.#learnBans([accountRef]);
-      const nowMs = quotaClient.clockOf(bucketOf(accountRef)).latestNow();
-      if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
+      if (read !== undefined) decisionCache.learnBan(accountRef, read.ban, read.atMs, read.ageMs);
     });
-    // The next request of an account whose ban could not be read asks the store.
+    // The next request of an account whose ban is unknown asks the store.
     await Promise.allSettled(learned);
     decisionCache.endCall(call);
   }
 
-  async #readBan(accountRef: AccountRef): Promise<Ban | undefined> {
+  #forgetOne(accountRef: AccountRef, toldBan: ToldBan | undefined): Promise<void> {
+    if (toldBan === undefined) return this.#forget([accountRef]);
+    return this.#forget([accountRef], banChangeOf(toldBan), [toldBan]);
+  }
+
+  #latestNow(accountRef: AccountRef): number {
+    return this.#options.quotaClient.clockOf(bucketOf(accountRef)).latestNow();
+  }
+
+  #recentBan(accountRef: AccountRef): RecentBan | undefined {
+    return this.#toldBans.recent(accountId(accountRef), this.#latestNow(accountRef));
+  }
+
+  async #readBan(accountRef: AccountRef): Promise<RecentBan | undefined> {
     const { link, keyOf } = this.#options.quotaClient;
     const key = keyOf(accountRef);
     const text = await withTimeout(link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
-    return typeof text === "string" ? parseBan(text) : undefined;
+    const ban = typeof text === "string" ? parseBan(text) : undefined;
+    return ban && { ban, atMs: this.#latestNow(accountRef), ageMs: 0 };
   }
 
   /**
@@ -166,7 +201,7 @@ export class AccountChanges {
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
         if (isUntold) {
-          void this.#forget([event.accountRef], banChangeOf(event));
+          void this.#forgetOne(event.accountRef, toldBanOf(event));
           this.#tellAgain(event);
         }
         onAdminEvent(event);
@@ -177,7 +212,11 @@ export class AccountChanges {
   }
 }
 
-function banChangeOf(event: AdminEvent): BanChange | undefined {
+function toldBanOf(event: AdminEvent): ToldBan | undefined {
   if (!("imposed" in event)) return undefined;
-  return event.imposed === undefined ? "lifted" : "banned";
+  const { accountRef, atMs, imposed } = event;
+  const id = accountId(accountRef);
+  if (imposed === undefined) return { id, atMs, ban: undefined };
+  const { untilMs, window, offences } = imposed;
+  return { id, atMs, ban: { untilMs, lengthMs: untilMs - atMs, window, offences } };
 }

@@ -60,13 +60,14 @@ export class AccountEdits {
   }
 
   async liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
-    const atMs = replyNumber(await this.#run(LIFT_BAN_SCRIPT, accountRef, []));
+    const lifted = replyNumber(await this.#run(LIFT_BAN_SCRIPT, accountRef, []));
+    const atMs = Math.abs(lifted);
     await this.#tellReachable(onMissing, () => {
       // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
-      if (atMs === 0) return this.#changes.liftEverywhere(accountRef);
+      if (lifted < 0) return this.#changes.liftEverywhere(accountRef, atMs);
       return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
     });
-    return atMs !== 0;
+    return lifted > 0;
   }
 
   async reset(

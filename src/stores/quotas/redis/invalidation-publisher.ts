@@ -4,6 +4,7 @@ import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
+import { formatToldBan, type ToldBan } from "./told-bans.ts";
 import { formatCounts } from "./told-counts.ts";
 
 const ADMIN_LATE_MS = 2_000;
@@ -46,7 +47,7 @@ export class InvalidationPublisher {
   readonly #tellDenied: TellDenied;
   readonly #channel: InvalidationChannel;
   #sent = 0;
-  /** The accounts to be named soon, and those of them of which only the ban has changed. */
+  /** The accounts to be named soon, and others of which only the ban has changed, with it. */
   readonly #told = { changed: new Set<string>(), banned: new Set<string>() };
   #pause: NodeJS.Timeout | undefined;
   readonly #counts = new Map<string, string>();
@@ -97,8 +98,8 @@ export class InvalidationPublisher {
     if (this.#pause === undefined) this.#tell();
   }
 
-  banSoon(id: string): void {
-    this.#told.banned.add(id);
+  banSoon(told: ToldBan): void {
+    this.#told.banned.add(formatToldBan(told));
     if (this.#pause === undefined) this.#tell();
   }
 

@@ -12,16 +12,24 @@ import {
 } from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
+import { formatToldBan, parseToldBans, type ToldBan } from "./told-bans.ts";
 import { parseCounts } from "./told-counts.ts";
 
-/** Drops the cached decisions of the accounts that a message names; without ids, those of all. */
-export type Invalidate = (ids: readonly string[] | undefined, banChange?: BanChange) => void;
+/**
+ * Drops the cached decisions of the accounts that a message names; without ids, those of all.
+ * `toldBans` are their bans, as far as the message carries them.
+ */
+export type Invalidate = (
+  ids: readonly string[] | undefined,
+  banChange?: BanChange,
+  toldBans?: readonly ToldBan[],
+) => void;
 
-/** `isPending`: a change waits in the store for one gateway to report. */
-export type ChangeNotes = {
-  readonly isPending: boolean;
-  readonly banChange: BanChange | undefined;
-};
+/**
+ * `isPending`: a change waits in the store for one gateway to report. `toldBan` is given if nothing
+ * but the ban of the account has changed.
+ */
+export type ChangeNotes = { readonly isPending: boolean; readonly toldBan: ToldBan | undefined };
 
 export type Invalidations = {
   /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
@@ -31,7 +39,7 @@ export type Invalidations = {
   /** Tells them soon: immediately, or together with other accounts if there are many. */
   publishSoon(id: string): void;
   /** The same if nothing but the ban of the account has changed. */
-  publishBanSoon(id: string): void;
+  publishBanSoon(told: ToldBan): void;
   /** Tells them the counts of an account that went down, at most once per 100 ms. */
   tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
   close(): void;
@@ -84,14 +92,15 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   const subscriber = new InvalidationSubscriber(options, place);
   const publisher = new InvalidationPublisher(options, place);
   return {
-    publish: (id, { isPending, banChange } = NO_NOTES) => {
-      const uncounted = banChange === undefined ? id : `${id} ${markerOf(banChange)}`;
+    publish: (id, { isPending, toldBan } = NO_NOTES) => {
+      const uncounted =
+        toldBan === undefined ? id : `${formatToldBan(toldBan)} ${markerOf(banChangeOf(toldBan))}`;
       // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
       return publisher.send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
     },
     publishAll: (ids) => publisher.sendAll(ids),
     publishSoon: (id) => publisher.soon(id),
-    publishBanSoon: (id) => publisher.banSoon(id),
+    publishBanSoon: (told) => publisher.banSoon(told),
     tellCounts: (id, totals, nowMs) => publisher.countsSoon(id, totals, nowMs),
     close: () => {
       subscriber.close();
@@ -100,9 +109,13 @@ export function createInvalidations(options: InvalidationsOptions): Invalidation
   };
 }
 
-const NO_NOTES: ChangeNotes = { isPending: false, banChange: undefined };
+const NO_NOTES: ChangeNotes = { isPending: false, toldBan: undefined };
 
 const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
+
+export function banChangeOf({ ban }: ToldBan): BanChange {
+  return ban === undefined ? "lifted" : "banned";
+}
 
 function originOf(name: string): string {
   return name.split(".", 1)[0] as string;
@@ -186,7 +199,7 @@ class InvalidationSubscriber {
     const changed = ids.filter((id) => {
       return !id.includes("=") && !id.startsWith("!") && !counted.has(id);
     });
-    if (changed.length > 0) this.#invalidate(changed, banChange);
+    if (changed.length > 0) this.#invalidate(changed, banChange, parseToldBans(ids));
     for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
   }
 

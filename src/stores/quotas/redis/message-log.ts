@@ -1,6 +1,7 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
+import { isToldBan } from "./told-bans.ts";
 
 /** The last messages that the store keeps: more than gateways send in the time of a failover. */
 export const LOGGED_MAX = 200;
@@ -17,11 +18,14 @@ type LoggedMessage = {
   readonly ids: readonly string[];
 };
 
-/** The accounts that the log keeps of a message: without counts, which gateways ask for again. */
+/**
+ * The accounts that the log keeps of a message: without counts, which gateways ask for again, and
+ * with their bans if there is room.
+ */
 export function loggedIds(what: string): string {
   const ids = what.split(" ").filter((id) => !id.includes("="));
-  const text = ids.join(" ");
-  return text.length > LOGGED_CHARACTERS_MAX ? "*" : text;
+  const texts = [ids, ids.filter((id) => !isToldBan(id))].map((each) => each.join(" "));
+  return texts.find(({ length }) => length <= LOGGED_CHARACTERS_MAX) ?? "*";
 }
 
 /**

@@ -319,9 +319,10 @@ class RedisQuotaStore implements QuotaStore {
   #corrections(): CountCorrections {
     const { onLateUsage, onLateBan, report, address } = this.#options;
     return {
-      onBanned: (ban) => {
-        if (ban.decision.ban !== undefined) this.#changes.tellBanSoon(ban.accountRef);
-        onLateBan?.(ban);
+      onBanned: (late) => {
+        const { ban, nowMs } = late.decision;
+        if (ban !== undefined) this.#changes.tellBanSoon(late.accountRef, nowMs, ban);
+        onLateBan?.(late);
       },
       onCounted: (usage) => onLateUsage?.(usage),
       onLowered: (accountRef, totals, nowMs) => this.#changes.tellCounts(accountRef, totals, nowMs),
@@ -343,6 +344,7 @@ class RedisQuotaStore implements QuotaStore {
     const told = { environment, account, store: this.#options.address.shown };
     if (decision.repaired) this.#options.report("warn", "counter_repaired", told);
     if (lost !== undefined) this.#tellLoss(accountRef, lost);
-    if (decision.ban && decision.newBan) this.#changes.tellBanSoon(accountRef);
+    const { ban, newBan, nowMs } = decision;
+    if (ban && newBan) this.#changes.tellBanSoon(accountRef, nowMs, ban);
   }
 }

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { describe, it, vi } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { rateLimitRefusal } from "../../../../src/core/quota/rate-limit-info.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useProxiedRedis } from "../../../support/redis/redis-of-file.ts";
 import { BANS } from "../quota-store-kit.ts";
@@ -185,6 +186,49 @@ it.each(["local", "allow"] as const)(
     await proxy.listen();
   },
 );
+
+describe("a gateway that cannot read the place of an account", () => {
+  it("refuses by a ban by hand that it hears of, and by none that it hears lifted", async () => {
+    const prefix = randomUUID();
+    await using here = await openFallback(proxy, { prefix });
+    await using there = await openFallback(proxy, { prefix, through: unableToRead });
+    for (const { store } of [here, there]) await store.charge(imposedOn, DAILY);
+    const untilMs = await impose(here, there);
+    await leave(proxy, there.store);
+    assert.deepEqual((await heard(there)).slice(0, 2), [false, untilMs]);
+    await proxy.listen();
+    for (const { store } of [here, there]) await eventually(() => store.health().ok);
+    await here.store.liftBan(imposedOn);
+    await eventually(() => assert.equal(there.store.lastKnown(imposedOn)?.ban, undefined));
+    await leave(proxy, there.store);
+    assert.equal((await heard(there))[0], true);
+    await proxy.listen();
+  });
+
+  it("knows a ban that another one earned, until its end", async () => {
+    const prefix = randomUUID();
+    await using here = await openFallback(proxy, { prefix });
+    await using there = await openFallback(proxy, { prefix, through: unableToRead });
+    const { untilMs } = await eventually(async () => {
+      const answer = await here.store.charge(earning, TWO_A_DAY);
+      assert.ok("decision" in answer && answer.earned !== undefined);
+      return answer.earned;
+    });
+    await eventually(() => {
+      assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
+    });
+  });
+});
+
+/** The reading of a ban fails, as where only the node of its account is unreachable. */
+function unableToRead(quotaClient: QuotaClient): QuotaClient {
+  const { link } = quotaClient;
+  const { send } = link;
+  vi.spyOn(link, "send").mockImplementation((key, name, ...command) => {
+    return name === "hget" ? Promise.reject(new Error("gone")) : send(key, name, ...command);
+  });
+  return quotaClient;
+}
 
 it("a gateway hears of each of 1,200 bans that another one earns at once", async () => {
   // A busy machine takes longer than 50 ms for so many calls, which would be an outage.

@@ -155,7 +155,7 @@ describe("a message that could not be sent", () => {
     await hears(reader);
     const total = { counter: "d", startMs: 0, endMs: undefined, used: 2 };
     teller.invalidations.tellCounts("production:lowered", [total], 1);
-    teller.invalidations.publishBanSoon("production:banned");
+    teller.invalidations.publishBanSoon({ id: "production:banned", atMs: 1, ban: undefined });
     const missing = () => teller.denied.filter((what) => what === "INCR unsent:{0}:version");
     await eventually(() => missing().length >= 2);
     assert.deepEqual([reader.dropped, reader.learned], [[], []]);

@@ -1,0 +1,80 @@
+import type { Ban } from "../../../core/quota/bans.ts";
+import { parseBan } from "./decide-codec.ts";
+import { windowField } from "./window-fields.ts";
+
+/** The ban of an account since `atMs` of the store's clock; undefined if it was lifted then. */
+export type ToldBan = {
+  readonly id: string;
+  readonly atMs: number;
+  readonly ban: Ban | undefined;
+};
+
+/** A ban that may be believed, and how long ago it was made. */
+export type RecentBan = { readonly ban: Ban; readonly atMs: number; readonly ageMs: number };
+
+const MARKER = "!ban";
+/** If more accounts than this are remembered, all are forgotten. */
+const ACCOUNTS_MAX = 10_000;
+
+/**
+ * The account in a message and its ban, "id !ban,instant,end,length,field,offences", or
+ * "id !ban,instant" of a lift. Earlier versions read the id and ignore the marker.
+ */
+export function formatToldBan({ id, atMs, ban }: ToldBan): string {
+  if (ban === undefined) return `${id} ${MARKER},${atMs}`;
+  const { untilMs, lengthMs, window, operation, offences } = ban;
+  const part = operation === undefined ? {} : { part: { id: operation, name: "" } };
+  const field = windowField({ window, ...part });
+  return `${id} ${[MARKER, atMs, untilMs, lengthMs, field, offences].join()}`;
+}
+
+export function isToldBan(text: string): boolean {
+  return text.startsWith(`${MARKER},`);
+}
+
+/** The bans in a message as `formatToldBan` writes them, without those that cannot be read. */
+export function parseToldBans(words: readonly string[]): readonly ToldBan[] {
+  return words.flatMap((text, i) => {
+    const id = words[i - 1];
+    if (id === undefined || !isToldBan(text)) return [];
+    const [, at, ...parts] = text.split(",");
+    const atMs = Number(at);
+    const ban = parseBan(parts.join(" "));
+    const isWhole = Number.isSafeInteger(atMs) && (ban !== undefined || parts.length === 0);
+    return isWhole ? [{ id, atMs, ban }] : [];
+  });
+}
+
+/**
+ * The last ban or lift that was told of each account, by the instants of the store's clock, because
+ * the message of an earlier change may arrive after that of a later one.
+ */
+export class ToldBans {
+  readonly #last = new Map<string, ToldBan>();
+  #sinceMs = performance.now();
+
+  /** Keeps the later change. If both have the same instant, a lift is taken for the later one. */
+  hear(told: ToldBan): void {
+    const lastMs = this.#last.get(told.id)?.atMs ?? 0;
+    if (lastMs > told.atMs || (lastMs === told.atMs && told.ban !== undefined)) return;
+    if (this.#last.size >= ACCOUNTS_MAX) this.forget();
+    this.#last.set(told.id, told);
+  }
+
+  /**
+   * The ban of an account; undefined if none was told, if it was lifted, or if a lift may have been
+   * missed since. `nowMs` is the store's clock, which may be ahead, but not behind.
+   */
+  recent(id: string, nowMs: number): RecentBan | undefined {
+    const { ban, atMs } = this.#last.get(id) ?? { ban: undefined, atMs: 0 };
+    const ageMs = Math.max(0, nowMs - atMs);
+    const isOrdered = performance.now() - ageMs >= this.#sinceMs;
+    return ban !== undefined && isOrdered ? { ban, atMs, ageMs } : undefined;
+  }
+
+  /** Called when a message was missed: no ban from before it is believed. */
+  forget(): void {
+    this.#last.clear();
+    this.#sinceMs = performance.now();
+  }
+}
