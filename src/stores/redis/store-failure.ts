@@ -164,8 +164,9 @@ export function toReplyFailure(text: string): StoreFailure {
   const words = [word, text.split(" ", 2)[1] ?? "", ...denied];
   const known = words.find((each) => each in REFUSALS);
   // Redis may find in the middle of a script that a right is missing, after the script has
-  // charged.
-  const midway = known === "NOPERM" && /\bscript\b/.test(text);
+  // charged. time.lua has the words of a script that knows that it has not.
+  const midway =
+    known === "NOPERM" && /\bscript\b/.test(text) && !text.includes(", before any charge");
   if (known === "LATE") {
     const nowMs = Number(text.split(" ", 2)[1]);
     return new StoreFailure(known, `Redis: ${REFUSALS[known]}`, "no", nowMs);

@@ -26,6 +26,19 @@ describe("a reply that is an error", () => {
     }
   });
 
+  it("has executed nothing where a script says that the right was missing before any charge", () => {
+    const old = "The user executing the script can't run this command or subcommand";
+    // As 6.2 says an error that the script raised itself, as 7.0, and as 7.2 and Valkey do.
+    for (const text of [
+      `ERR Error running script (call to f_1f): @user_script:9: user_script:9: ${old}, before any charge`,
+      `ERR user_script:9: ERR ${old}, before any charge script: 1f, on @user_script:9.`,
+      "ERR user_script:9: ERR ACL failure in script: User gate has no permissions to run the 'hset' command, before any charge script: 1f, on @user_script:9.",
+    ]) {
+      const { code, executed } = reply(text);
+      assert.deepEqual([code, executed], ["NOPERM", "no"], text);
+    }
+  });
+
   it("names the command or the kind of name for which a right is missing", () => {
     for (const [text, what] of [
       [

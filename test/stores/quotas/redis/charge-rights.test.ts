@@ -93,6 +93,53 @@ describe.each(Object.entries({ ...CHARGES, ...APART }))("a call that charges %s"
   });
 });
 
+describe.each(["time", "pttl", "hset", "pexpire"])("without the right to %s", (command) => {
+  it.each(Object.entries({ ...CHARGES, ...APART }))(
+    "a call that charges %s has not run, and leaves no uncertain charge",
+    async (_name, run) => {
+      // TIME tells the clock of Redis, and is not asked for with another one.
+      const clock = command === "time" ? {} : { now: () => NOON };
+      const { store, told, failures } = await open(server.address, { ...clock, historyMs: DAY_MS });
+      await spend(store, account("runs"), perDay(9));
+      await redis.call("ACL", "SETUSER", "default", `-${command}`);
+      await run(store).catch(() => undefined);
+      const known = failures.map(({ code, executed }) => `${code} ${executed}`);
+      assert.deepEqual(
+        known.filter((each) => each !== "NOPERM no"),
+        [],
+      );
+      assert.deepEqual([store.charges().uncertainUnits, told], [0, []]);
+      await store.close();
+    },
+  );
+});
+
+it("a charge that lacks the right to HSET fails as one that was not executed", async () => {
+  const { store, failures } = await open(server.address);
+  await redis.call("ACL", "SETUSER", "default", "-hset");
+  await assert.rejects(spend(store, account("new"), perDay(9)));
+  assert.deepEqual(
+    failures.map(({ code, executed }) => [code, executed]),
+    [["NOPERM", "no"]],
+  );
+  await store.close();
+});
+
+it("a call that charged one account, and then lacks a right for another, leaves uncertain charges", async () => {
+  const { store } = await open(server.address, { now: () => NOON });
+  await redis.call("ACL", "SETUSER", "default", "-hgetall");
+  const charges = [charge("new", { ...perDay(9), bans: undefined }), charge("metered", METERED)];
+  const ended = await Promise.allSettled(charges.map((each) => each(store)));
+  assert.deepEqual(
+    ended.map(({ status }) => status),
+    ["rejected", "rejected"],
+  );
+  assert.equal(store.charges().uncertainUnits, 2);
+  const [key = ""] = await redis.keys("tg:{*new");
+  assert.deepEqual(await redis.hvals(key), [`${NOON - (NOON % DAY_MS)} 1 0`]);
+  await store.close();
+});
+
 describe.each(Object.entries(CHARGES))("a call that charges %s", (_name, run) => {
   it("writes nothing if it fails because Redis is out of memory", async () => {
     const { store } = await open(server.address, { now: () => NOON, historyMs: 86_400_000 });

@@ -86,7 +86,7 @@ local function write_apart(key, field, text, ends, now, fresh)
       if is_over and #all[i] > 1 then call('HDEL', hash, all[i]) end
     end
   end
-  call('HSET', hash, name, text)
+  ask_first('HSET', hash, name, text)
   local life = ends - now + SPARE
   if call('PTTL', hash) < life then call('PEXPIRE', hash, format('%.0f', life)) end
 end

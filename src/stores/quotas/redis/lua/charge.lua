@@ -64,10 +64,10 @@ local function charge(key, requests, plan)
     counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. ' ' .. charged .. ' 0'
   end
   if call('HLEN', key) ~= held then return false end
-  local left = call('PTTL', key)
+  local left = ask_first('PTTL', key)
   -- A further account of the call may need what this one does not.
   if fresh or left < 0 or #KEYS ~= 1 then ask_permission(key, left) end
-  call('HSET', key, unpack(set, 1, 2 * count))
+  ask_first('HSET', key, unpack(set, 1, 2 * count))
   if fresh or left < 0 then
     plan.life = plan.life or lifetime(plan)
     if left < plan.life then call('PEXPIRE', key, format('%.0f', plan.life)) end

@@ -279,7 +279,7 @@ local function decider()
     local begins = false
     for i = 1, count do dirty, begins = dirty or changed[i], begins or fresh[i] end
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
-      local size, left = 0, call('PTTL', key)
+      local size, left = 0, ask_first('PTTL', key)
       if begins or repaired or strikes_changed or left < 0 or #KEYS ~= 1 then
         ask_permission(key, left)
       end
@@ -302,7 +302,7 @@ local function decider()
       end
       if ban_changed and not ban then call('HDEL', key, 'b') end
       if strikes_changed and not strikes[1] then call('HDEL', key, 'k') end
-      if size > 0 then call('HSET', key, unpack(set, 1, size)) end
+      if size > 0 then ask_first('HSET', key, unpack(set, 1, size)) end
       -- Its time to live is only ever extended.
       local life = lifetime(key, stored, fields, count, strikes, ban)
       if left < life then call('PEXPIRE', key, format('%.0f', life)) end

@@ -15,13 +15,24 @@ local floor, max, min, abs = math.floor, math.max, math.min, math.abs
 local match, format, sub = string.match, string.format, string.sub
 local call, pcall = redis.call, redis.pcall
 
+-- Runs a command that every charge of a script needs before it is written. A script without the right
+-- to it has charged nothing, and its error says so to store-failure.ts. Redis judges a key by itself, so
+-- the error of a key that is denied says no more than before.
+local function ask_first(...)
+  local reply = pcall(...)
+  local why = type(reply) == 'table' and reply.err
+  if not why then return reply end
+  if string.find(why, ' run ', 1, true) then error(why .. ', before any charge') end
+  return call(...)
+end
+
 -- The instant of this call: that of the test clock or, if the argument is negative, that of Redis.
 -- An argument below -1 is also the deadline of the call: a call that runs later does nothing.
 local function clock(argument)
   local now = tonumber(argument)
   if now >= 0 then return now end
   local latest = -now
-  local time = call('TIME')
+  local time = ask_first('TIME')
   now = time[1] * 1000 + floor(time[2] / 1000)
   if latest > 1 and now > latest then
     return now, redis.error_reply(format('LATE %.0f', now))

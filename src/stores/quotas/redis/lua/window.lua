@@ -32,5 +32,5 @@ local function ask_permission(key, left)
   is_permitted = true
   local added = pcall('ZADD', key .. '?', 'XX', 0, '?')
   if type(added) == 'table' and find(added.err, 'OOM', 1, true) then return end
-  call('PEXPIRE', key, format('%.0f', left == -1 and LIFE_MAX or max(left, SPARE)))
+  ask_first('PEXPIRE', key, format('%.0f', left == -1 and LIFE_MAX or max(left, SPARE)))
 end
