@@ -8,7 +8,6 @@ import {
   toCommandFailure,
   toStoreFailure,
   unreachableBy,
-  unreachableFailure,
   unreadableFailure,
   withTimeout,
 } from "./store-failure.ts";
@@ -16,7 +15,8 @@ import { endConnection } from "./unasked-replies.ts";
 
 /** The last answer of one Sentinel, each address as `host:port`. */
 export type SentinelAnswer = {
-  readonly master: string;
+  /** Undefined if this Sentinel knows no master of that name. */
+  readonly master: string | undefined;
   /** The replica that this Sentinel is about to make the master, or is making it. */
   readonly promoted?: string | undefined;
 };
@@ -35,30 +35,42 @@ export type SentinelMajority = {
 
 /**
  * `answers` has one place for each Sentinel. The place is empty while that Sentinel does not
- * answer.
+ * answer. `name` is the Sentinels' name for the master.
  */
-export function findMajority(answers: readonly (SentinelAnswer | undefined)[]): SentinelMajority {
+export function findMajority(
+  answers: readonly (SentinelAnswer | undefined)[],
+  name: string,
+): SentinelMajority {
   const votes = new Map<string, number>();
   let promoted: string | undefined;
   for (const answer of answers) {
-    if (answer === undefined) continue;
+    if (answer?.master === undefined) continue;
     votes.set(answer.master, (votes.get(answer.master) ?? 0) + 1);
     promoted ??= answer.promoted;
   }
   const master = [...votes].find(([, count]) => count * 2 > answers.length)?.[0];
   if (promoted === master) promoted = undefined;
-  return { master, promoted, split: splitOf(votes, { master, promoted }, answers.length) };
+  return { master, promoted, split: splitOf(votes, { master, promoted }, answers, name) };
 }
 
 function splitOf(
   votes: ReadonlyMap<string, number>,
   { master, promoted }: Omit<SentinelMajority, "split">,
-  count: number,
+  answers: readonly (SentinelAnswer | undefined)[],
+  name: string,
 ): string | undefined {
   if (promoted !== undefined) return `the Sentinels are making ${promoted} the master`;
   if (votes.size > 1) return `the Sentinels name ${[...votes.keys()].sort().join(" and ")}`;
   if (master !== undefined) return undefined;
-  return `${votes.size === 0 ? "none" : "fewer than most"} of the ${count} Sentinels can be asked`;
+  const count = answers.length;
+  const asked = answers.filter((answer) => answer !== undefined).length;
+  if (asked === 0) return `none of the ${count} Sentinels can be asked`;
+  const most = `fewer than most of the ${count} Sentinels`;
+  if (asked * 2 <= count) return `${most} can be asked`;
+  const isKnown = votes.size > 0 || asked < count;
+  return isKnown
+    ? `${most} know a master ${name}`
+    : `none of the ${count} Sentinels knows a master ${name}`;
 }
 
 export type SentinelsOptions = {
@@ -94,6 +106,7 @@ const EVENTS = ["+selected-slave", "+failover-state-send-slaveof-noone", "+switc
  */
 export class Sentinels {
   readonly #watched: readonly WatchedSentinel[];
+  readonly #name: string;
   readonly #onChange: () => void;
   readonly #awaiting = new Set<MajorityWaiter>();
   isClosed = false;
@@ -102,13 +115,14 @@ export class Sentinels {
   #countedMs = performance.now();
 
   constructor({ hosts, name, login, link, onChange }: SentinelsOptions) {
+    this.#name = name;
     this.#onChange = onChange;
     const onAnswer = () => this.#count();
     this.#watched = hosts.map((host) => {
       const open = () => new SentinelClient(atHost(link, host), login);
       return new WatchedSentinel(open, `Sentinel ${formatHostPort(host)}`, name, onAnswer);
     });
-    this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
+    this.#majority = this.#findMajority();
   }
 
   get majority(): SentinelMajority {
@@ -154,9 +168,16 @@ export class Sentinels {
     for (const { resolve } of this.#awaiting) resolve();
   }
 
+  #findMajority(): SentinelMajority {
+    return findMajority(
+      this.#watched.map(({ answer }) => answer),
+      this.#name,
+    );
+  }
+
   #count(): void {
     this.#countedMs = performance.now();
-    this.#majority = findMajority(this.#watched.map(({ answer }) => answer));
+    this.#majority = this.#findMajority();
     const text = JSON.stringify(this.#majority);
     if (text === this.#text) return;
     this.#text = text;
@@ -234,9 +255,7 @@ class WatchedSentinel {
       endConnection(this.#asked.stream);
       throw unreadableFailure("it is that of another command");
     }
-    if (!Array.isArray(master)) {
-      throw unreachableFailure(`a Sentinel knows no master ${this.#name}`);
-    }
+    if (!Array.isArray(master)) return { master: undefined };
     const promoted = (replicas as readonly (readonly string[])[]).find(isPromoted);
     return {
       master: toAddress(master[0], master[1]),

@@ -32,7 +32,7 @@ describe("Redis behind Sentinel", () => {
     await sentinel.call("SENTINEL", "MONITOR", "odd", "127.0.0.1", group.replica.port, 1);
     for (const [name, why] of [
       ["odd", `127.0.0.1:${group.replica.port} is named the master, and says that it is a replica`],
-      ["none", "a Sentinel knows no master none"],
+      ["none", "none of the 1 Sentinels knows a master none"],
     ] as const) {
       const url = group.address.url.replace("/main", `/${name}`);
       const { store } = await open({ kind: "sentinel", url, shown: url });
@@ -43,6 +43,23 @@ describe("Redis behind Sentinel", () => {
       });
     }
     assert.equal(await (await group.replica.client()).dbsize(), 0);
+  });
+
+  it("whose master is renamed is said to be split by that name, and stays connected", async (t) => {
+    const group = await startSentinel(undefined, undefined, { allLive: true });
+    t.onTestFinished(() => group.close());
+    const { store } = await open(group.address);
+    t.onTestFinished(() => store.close());
+    const link = connectRedis({ address: group.address });
+    t.onTestFinished(() => link.close());
+    await link.tried;
+    const sentinel = await group.sentinel.client();
+    await sentinel.call("SENTINEL", "REMOVE", "main");
+    await sentinel.call("SENTINEL", "MONITOR", "other", "127.0.0.1", group.master.port, 1);
+    await eventually(() => {
+      assert.equal(link.split(), "none of the 1 Sentinels knows a master main");
+    });
+    assert.equal((await spend(store, account("a"), perDay(9))).admitted, true);
   });
 
   it("of which fewer than most Sentinels can be asked is told so, because Redis may be well", async (t) => {
