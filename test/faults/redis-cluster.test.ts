@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
-import { bucketOf } from "../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../src/stores/quotas/account-ref.ts";
 import { crc16 } from "../../src/stores/redis/hash-slots.ts";
 import { each } from "../support/each.ts";
 import { eventually } from "../support/poll.ts";

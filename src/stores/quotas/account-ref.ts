@@ -1,4 +1,5 @@
 import { ID_PATTERN, isAddressName, parseAddressName } from "../../core/keys/records.ts";
+import { BUCKET_COUNT, crc16 } from "../redis/hash-slots.ts";
 
 /** The name of an account, which lives in one environment (docs/reference/keys.md#accounts). */
 export type AccountRef = {
@@ -13,6 +14,14 @@ export type AccountRef = {
 /** An account as one text; no environment has a colon in its name. */
 export function accountId({ environment, account, id }: AccountRef): string {
   return id ?? `${environment}:${account}`;
+}
+
+/**
+ * The bucket of an account, one of 16. It never changes (docs/decisions/one-hash-per-account.md).
+ */
+export function bucketOf(accountRef: AccountRef): number {
+  accountRef.bucket ??= crc16(accountId(accountRef)) % BUCKET_COUNT;
+  return accountRef.bucket;
 }
 
 /** The account of a text that `accountId` made. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { runVerb } from "../../cli/kit.ts";
 import { account } from "../../stores/quotas/redis/redis-kit.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import { crc16 } from "../../../src/stores/redis/hash-slots.ts";
 import { account, open, perDay, spend } from "../../stores/quotas/redis/redis-kit.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { bucketOf } from "../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import { bucketSlot } from "../../../src/stores/redis/hash-slots.ts";
 import { connectRedis } from "../../../src/stores/redis/single-link.ts";
 import { each } from "../../support/each.ts";

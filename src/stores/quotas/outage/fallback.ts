@@ -3,7 +3,7 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
-import type { AccountRef } from "../account-ref.ts";
+import { type AccountRef, bucketOf } from "../account-ref.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
   AccountRequest,
@@ -11,7 +11,6 @@ import type {
   FailurePolicy,
   StoreUnavailable,
 } from "../quota-store.ts";
-import { bucketOf } from "../redis/account-key.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/quota-store-options.ts";
 import { reportLost } from "../redis/store-warnings.ts";

@@ -1,11 +1,10 @@
 import type { Ban } from "../../../core/quota/bans.ts";
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import { type AccountRef, accountId, parseAccountId } from "../account-ref.ts";
+import { type AccountRef, accountId, bucketOf, parseAccountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
-import { bucketOf } from "./account-key.ts";
 import { parseBan } from "./decide-codec.ts";
 import type { BanChange } from "./invalidation-publisher.ts";
 import { banChangeOf, createInvalidations, type Invalidations } from "./invalidations.ts";

@@ -1,10 +1,9 @@
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import type { AccountRef } from "../account-ref.ts";
+import { type AccountRef, bucketOf } from "../account-ref.ts";
 import { PartsAsked } from "../parts-asked.ts";
 import type { OnMissing } from "../quota-store.ts";
-import { bucketOf } from "./account-key.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** The most requests to Redis that are in flight together. */

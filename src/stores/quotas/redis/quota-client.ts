@@ -11,10 +11,10 @@ import {
   toStoreFailure,
   withTimeout,
 } from "../../redis/store-failure.ts";
-import { type AccountRef, isAddressAccount } from "../account-ref.ts";
+import { type AccountRef, bucketOf, isAddressAccount } from "../account-ref.ts";
 import type { CallOutcome } from "../batch/outcomes.ts";
 import type { AccountRequest } from "../quota-store.ts";
-import { accountKey, bucketOf } from "./account-key.ts";
+import { accountKey } from "./account-key.ts";
 import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 
 /** How long the requests of a bucket are sent one by one after its slot was found to be moving. */

@@ -9,9 +9,9 @@ import {
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { defineTaggedScript } from "../../redis/script.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { bucketOf } from "../account-ref.ts";
 import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { bucketOf } from "./account-key.ts";
 import { accountScript } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 

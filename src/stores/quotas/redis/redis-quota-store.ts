@@ -9,7 +9,7 @@ import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { CountedLink } from "../../redis/link.ts";
 import { connectRedis } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import { type AccountRef, accountId } from "../account-ref.ts";
+import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import {
@@ -35,7 +35,6 @@ import type {
 import { reportLost } from "../settlement-lost.ts";
 import { AccountChanges } from "./account-changes.ts";
 import { AccountEdits, ADMIN_LATE_MS } from "./account-edits.ts";
-import { bucketOf } from "./account-key.ts";
 import { COUNT_GATEWAYS_SCRIPT, MARK_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";

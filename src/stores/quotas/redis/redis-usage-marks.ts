@@ -2,9 +2,8 @@ import { randomUUID } from "node:crypto";
 import { DAY_MS, lastClosedDay } from "../../../core/quota/days.ts";
 import { defineTaggedScript } from "../../redis/script.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import { type AccountRef, accountId } from "../account-ref.ts";
+import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
 import type { AcknowledgedUsage, UsageMark, UsageMarks } from "../usage-marks.ts";
-import { bucketOf } from "./account-key.ts";
 import { accountScript } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
+import { type AccountRef, bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
 import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { BUCKET_COUNT, crc16 } from "../../../../src/stores/redis/hash-slots.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { QuotaDecision } from "../../../../src/core/quota/decide.ts";
+import { bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
 import { laterOf } from "../../../../src/stores/quotas/batch/outcomes.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { BUCKET_COUNT, bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";

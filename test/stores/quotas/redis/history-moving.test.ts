@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { startCluster } from "../../../support/redis/redis-engines.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
-import { accountKey, bucketOf } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
+import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { eventually } from "../../../support/poll.ts";
 import type { TestCluster } from "../../../support/redis/redis-engines.ts";
