@@ -125,7 +125,7 @@ function windowBalance(
     return { ...accountRef, window, ...units, verdict: "not compared", why: UNDESCRIBED };
   }
   const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountId(accountRef), period);
-  const isAway = incidents.isAway(period, alive);
+  const isAway = incidents.isAway(accountRef, period, alive);
   // No open charge tells its operation or its key.
   const isOfAll = keys === undefined && !isOfOperation;
   // A window that came with another plan or configuration lacks what was decided before.

@@ -1,5 +1,5 @@
 import { dayOf } from "../../core/quota/days.ts";
-import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
+import { type AccountRef, accountId, bucketOf } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 import type { HasReplaced } from "./balance.ts";
 
@@ -29,7 +29,9 @@ type LostCharges = {
 };
 /** The first and the last instant of a process in the logs. */
 type Served = { readonly firstMs: number; readonly lastMs: number };
-type Run = { readonly firstMs: number; lastMs: number; isStopped: boolean };
+type Run = { readonly firstMs: number; lastMs: number };
+/** `bucket`: the part of the store that is away, or "all". */
+type Outage = { readonly bucket: string; readonly sinceMs: number; readonly run: Run | undefined };
 /** `windows`: those that the account or key got; undefined if the line does not tell. */
 type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
 
@@ -43,7 +45,8 @@ export class Incidents {
   readonly #lost: LostCharges[] = [];
   /** By the id of an account with its environment, or of a key. */
   readonly #changed = new Map<string, LimitChange[]>();
-  readonly #away = new Map<string, { readonly sinceMs: number; readonly run: Run | undefined }>();
+  /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
+  readonly #away = new Map<string, Outage>();
   readonly #outages: Period[] = [];
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
@@ -70,17 +73,13 @@ export class Incidents {
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
-    // Each bucket of a Cluster fails and recovers by itself.
-    const parts = String(line.buckets ?? "all")
-      .split(",")
-      .map((bucket) => `${line.gateway} ${bucket}`);
+    const buckets = String(line.buckets ?? "all").split(",");
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
-      this.#running.push({ firstMs: atMs, lastMs: atMs, isStopped: false });
+      this.#running.push({ firstMs: atMs, lastMs: atMs });
       this.#addConfig(line.config, atMs);
     } else if (name === "stopped") {
-      const run = this.#running.pop();
-      if (run !== undefined) run.isStopped = true;
+      this.#endOutagesOf(this.#running.pop(), atMs);
     } else if (!BEFORE_SERVING.has(name)) this.line(atMs);
     const worker = `${line.worker} ${line.pid}`;
     if (name === "worker_serves") this.#workersMs.set(worker, atMs);
@@ -94,9 +93,11 @@ export class Incidents {
     else if (name === "charges_lost") this.#addLost(line, atMs);
     else if (name === "store_away") {
       const run = this.#running.at(-1);
-      for (const part of parts) this.#away.set(part, { sinceMs: atMs, run });
+      for (const bucket of buckets) {
+        this.#away.set(`${line.gateway} ${bucket}`, { bucket, sinceMs: atMs, run });
+      }
     } else if (name === "store_back") {
-      for (const part of parts) this.#endOutage(part, atMs);
+      for (const bucket of buckets) this.#endOutage(`${line.gateway} ${bucket}`, atMs);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
@@ -108,6 +109,11 @@ export class Incidents {
     const fromMs = this.#away.get(part)?.sinceMs;
     if (fromMs !== undefined) this.#outages.push({ fromMs, toMs });
     this.#away.delete(part);
+  }
+
+  /** A gateway that stops in an outage tells in `charges_lost` what it has not charged. */
+  #endOutagesOf(run: Run | undefined, toMs: number): void {
+    for (const [part, outage] of this.#away) if (outage.run === run) this.#endOutage(part, toMs);
   }
 
   #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
@@ -170,14 +176,16 @@ export class Incidents {
   }
 
   /**
-   * Whether some gateway was still in an outage at the end of the logs, or of its own life: a
-   * process that has ended lacks no charges of later periods. See `killedIn` for `alive`.
+   * Whether some gateway was still in an outage of the account's bucket at the end of the logs, or of
+   * its own life: a process that was killed lacks no charges of later periods. See `killedIn` for
+   * `alive`.
    */
-  isAway(period: Period, alive: number): boolean {
+  isAway(accountRef: AccountRef, period: Period, alive: number): boolean {
     const killed = this.#killed(alive);
-    return [...this.#away.values()].some(({ sinceMs, run }) => {
-      if (sinceMs >= period.toMs) return false;
-      const isOver = run !== undefined && (run.isStopped || killed.includes(run));
+    const own = String(bucketOf(accountRef));
+    return [...this.#away.values()].some(({ bucket, sinceMs, run }) => {
+      if (sinceMs >= period.toMs || (bucket !== "all" && bucket !== own)) return false;
+      const isOver = run !== undefined && killed.includes(run);
       return !isOver || run.lastMs + CLOCK_MS >= period.fromMs;
     });
   }

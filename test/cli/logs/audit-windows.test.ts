@@ -6,6 +6,7 @@ import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import type { CountReport } from "../../../src/core/keys/usage-reports.ts";
 import { DAY_MS, dayOf } from "../../../src/core/quota/days.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
 import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
@@ -316,6 +317,32 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(found, explained("9 units fewer: a gateway is away from the store"));
     const back = { ...away, kind: "store_back" };
     assert.deepEqual(judged({ lines, windows: [{ used: 0 }], events: [away, back] }), drift(-9));
+  });
+
+  it("is explained by an outage of the account's own bucket of a Cluster, and of no other", () => {
+    const own = bucketOf(ACME);
+    const asked = (buckets: string) => {
+      const away = { msg: "event", kind: "store_away", gateway: "a", buckets };
+      return judged({ lines: [["daily", 9]], windows: [{ used: 0 }], events: [away] });
+    };
+    const others = [...Array(16).keys()].filter((bucket) => bucket !== own).join();
+    assert.deepEqual(asked(others), drift(-9));
+    assert.deepEqual(
+      asked(`0,${own}`),
+      explained("9 units fewer: a gateway is away from the store"),
+    );
+  });
+
+  it("is explained by a gateway that stopped in an outage only up to the units that it told as lost", () => {
+    const events = [
+      { msg: "serving" },
+      { msg: "event", kind: "store_away", gateway: "a" },
+      { msg: "charges_lost", units: 2, accounts: "production:acme 2" },
+      { msg: "stopped" },
+    ];
+    const asked = (used: number) => judged({ lines: [["daily", 9]], windows: [{ used }], events });
+    assert.deepEqual(asked(7), explained("2 units fewer: gateways told lost charges"));
+    assert.deepEqual(asked(6), drift(-3));
   });
 
   it("is explained by a gateway that went away days ago as long as it runs", () => {

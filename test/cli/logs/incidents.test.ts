@@ -6,7 +6,7 @@ import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import { closesMs, DAY_MS, formatDay, lastClosedDay } from "../../../src/core/quota/days.ts";
-import { accountId } from "../../../src/stores/quotas/account-ref.ts";
+import { accountId, bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 
 const NOON = Date.UTC(2026, 10, 2, 12);
 const HOUR_MS = 3_600_000;
@@ -194,36 +194,54 @@ describe("incidents in logs", () => {
       incidents.event({ msg: "event", kind, gateway, buckets, time: NOON + 1 });
     };
     event("store_away", "a");
-    event("store_away", "b", "1,2");
+    event("store_away", "b", "2,13");
     event("store_back", "a");
-    event("store_back", "b", "1");
-    assert.equal(incidents.isAway(HOUR, 0), true);
-    const isAwayUntil = (ms: number) => incidents.isAway({ ...HOUR, toMs: NOON + ms }, 0);
+    event("store_back", "b", "2");
+    assert.equal(bucketOf(ACME), 13);
+    assert.equal(incidents.isAway(ACME, HOUR, 0), true);
+    const isAwayUntil = (ms: number) => incidents.isAway(ACME, { ...HOUR, toMs: NOON + ms }, 0);
     assert.deepEqual(
       [isAwayUntil(1), isAwayUntil(2)],
       [false, true],
       "it began behind the period, or in it",
     );
-    event("store_back", "b", "2");
-    assert.equal(incidents.isAway(HOUR, 0), false);
+    event("store_back", "b", "13");
+    assert.equal(incidents.isAway(ACME, HOUR, 0), false);
     assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
   });
 
-  for (const end of ["stopped", "killed"]) {
-    it(`end an outage with a gateway that was ${end} in it, as it counts nothing any more`, () => {
+  it("end an outage with a gateway that was killed in it, as it counts nothing any more", () => {
+    const incidents = new Incidents();
+    for (const ms of [-2 * HOUR_MS, 0]) incidents.event({ msg: "serving", time: NOON + ms });
+    incidents.event({ msg: "event", kind: "store_away", gateway: "a", time: NOON + 1_000 });
+    const isAwayFrom = (ms: number) => {
+      return incidents.isAway(ACME, { fromMs: NOON + ms, toMs: NOON + HOUR_MS }, 1);
+    };
+    assert.equal(isAwayFrom(20_000), true, "it runs");
+    incidents.event({ msg: "serving", time: NOON + 20_000 });
+    assert.deepEqual([11_000, 11_001].map(isAwayFrom), [true, false], "clocks differ");
+  });
+
+  it("end an outage with a gateway that stopped in it, whether or not the logs have its start, and with no other", () => {
+    for (const starts of [[], ["serving"]]) {
       const incidents = new Incidents();
-      for (const ms of [-2 * HOUR_MS, 0]) incidents.event({ msg: "serving", time: NOON + ms });
-      const away = { msg: "event", kind: "store_away", gateway: "a", time: NOON + 1_000 };
-      incidents.event(away);
-      const isAwayFrom = (ms: number) => {
-        return incidents.isAway({ fromMs: NOON + ms, toMs: NOON + HOUR_MS }, 1);
+      const event = (msg: string, ms: number, more: object = {}) => {
+        incidents.event({ msg, time: NOON + ms, ...more });
       };
-      assert.equal(isAwayFrom(20_000), true, "it runs");
-      if (end === "stopped") incidents.event({ msg: "stopped", time: NOON + 1_000 });
-      incidents.event({ msg: "serving", time: NOON + 20_000 });
-      assert.deepEqual([11_000, 11_001].map(isAwayFrom), [true, false], "clocks differ");
-    });
-  }
+      const away = { kind: "store_away", gateway: "a" };
+      for (const msg of starts) event(msg, 0);
+      event("event", 1_000, away);
+      event("stopped", 2_000);
+      assert.equal(incidents.isAway(ACME, HOUR, 0), false, "it told what it owed");
+      const since = [1_500, 3_000, 15_000].map((ms) => incidents.awaySince(NOON + ms) - NOON);
+      assert.deepEqual(since, [-9_000, -9_000, 15_000], "it was away until then");
+      for (const msg of ["serving", "serving"]) event(msg, 20_000);
+      event("event", 21_000, away);
+      event("serving", 22_000);
+      event("stopped", 23_000);
+      assert.equal(incidents.isAway(ACME, HOUR, 2), true, "another one stopped");
+    }
+  });
 });
 
 describe("days that are over", () => {
