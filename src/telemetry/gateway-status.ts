@@ -35,6 +35,13 @@ export type GatewayReport = Omit<GatewayStatus, "state"> & {
 
 /** A gateway publishes its status every second. After this time without a message it is silent. */
 const SILENT_MS = 3_000;
+/** A gateway that runs may miss some messages. Its heartbeats count for as long. */
+const ENDED_MS = 5_000;
+
+/** Whether a gateway may still run whose last message is of that age. */
+export function mayRun(ageMs: number): boolean {
+  return ageMs < ENDED_MS;
+}
 
 /**
  * The gateways by name. A silent gateway keeps its last figures, and its rates are 0. Messages that

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { GatewayReport } from "../../src/telemetry/gateway-status.ts";
-import { runVerb } from "../cli/kit.ts";
+import type { Told } from "../cli/audit-kit.ts";
+import { jsonOf, runVerb } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { type RunningProcess, runTollgate, startTollgate } from "../support/gateway/processes.ts";
@@ -48,6 +50,27 @@ function listed(from: Started, ...states: GatewayReport["state"][]): Promise<Gat
 
 async function stopped(all: readonly Started[]): Promise<void> {
   for (const { gateway } of all) await gateway.stop();
+}
+
+/** Audits the lines of the crew but for one of a charged request, behind the lines of another gateway. */
+async function auditedWithout(
+  { gateway }: Started,
+  { file }: Folder,
+  before: readonly object[],
+): Promise<[status: number, told: string | undefined]> {
+  const lines = await eventually(() => {
+    const charged = gateway.lines().filter((line) => line.charged === 1);
+    assert.equal(charged.length, 10);
+    return gateway.lines().filter((line) => line !== charged[0]);
+  });
+  const time = Number(lines[0]?.time) - 1_000;
+  const log = `${file}.log`;
+  const all = [...before.map((line) => ({ time, ...line })), ...lines];
+  await writeFile(log, all.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const said = await runVerb(["audit", "--log", log, "--config", file, "--json"]);
+  const { drift, explained } = jsonOf<Told>(said);
+  const told = [...drift.map((one) => `drift of ${one.drift}`), ...explained.map(({ why }) => why)];
+  return [said.status, told.join().split(" at ", 1)[0]];
 }
 
 describe("the gateways that share a Redis", () => {
@@ -105,7 +128,7 @@ describe("the gateways that share a Redis", () => {
     }
   });
 
-  it("tell their rates, one of several processes for all of them, and leave the list as they end", async () => {
+  it("tell their rates, one of several processes for all of them, leave the list as they end, and are one each to an audit", async () => {
     const [key = ""] = await issueKeys(redis, 1);
     await using folder = await openFolder(redis, "http://127.0.0.1:9");
     await folder.write({ workers: 2 });
@@ -128,6 +151,9 @@ describe("the gateways that share a Redis", () => {
       await eventually(async () => {
         assert.ok(!(await list(crew)).some((one) => one.name === name), "left the list by itself");
       });
+      const killed = "1 unit more: a gateway ended without a last line";
+      assert.deepEqual(await auditedWithout(crew, folder, [{ msg: "serving" }]), [0, killed]);
+      assert.deepEqual(await auditedWithout(crew, folder, []), [1, "drift of 1"]);
     } finally {
       await stopped([crew, single]);
     }

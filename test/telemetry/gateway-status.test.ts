@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type GatewayStatus, gatewayReports } from "../../src/telemetry/gateway-status.ts";
+import { type GatewayStatus, gatewayReports, mayRun } from "../../src/telemetry/gateway-status.ts";
 import { each } from "../support/each.ts";
 
 const STATUS: GatewayStatus = {
@@ -64,6 +64,10 @@ describe("the list of gateways", () => {
       all.map(({ differs }) => differs),
       [["config"], [], []],
     );
+  });
+
+  it("takes one for ended 5 s after its news, later than it is silent", () => {
+    assert.deepEqual([0, 3_001, 4_999, 5_000].map(mayRun), [true, true, true, false]);
   });
 
   it("marks both of two that differ, as neither is known to be right", () => {

@@ -49,8 +49,8 @@ export type AccountOperations = {
   /** The counts of all accounts, and of one that may have no record, for an audit. */
   counts(): Promise<OperationResult<readonly CountReport[]>>;
   countsOf(selector: AccountSelector): Promise<OperationResult<CountReport>>;
-  /** How many gateways share the store; undefined if the store has no such count. */
-  gatewayCount(): Promise<OperationResult<number | undefined>>;
+  /** How many gateways share the store, each with all its workers. */
+  gatewayCount(): Promise<OperationResult<number>>;
   /** The usage by day, passed on in pieces as it is read. */
   history(
     query: HistoryQuery,

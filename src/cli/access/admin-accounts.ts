@@ -9,7 +9,7 @@ import type { BanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccountSelector } from "../../stores/queries/find-account.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
-import type { GatewayReport } from "../../telemetry/gateway-status.ts";
+import { type GatewayReport, mayRun } from "../../telemetry/gateway-status.ts";
 import type {
   AccountOperations,
   HistoryQuery,
@@ -81,14 +81,13 @@ export function openAdminAccounts(config: Config, sharesStore = false): AccountO
   };
 }
 
-/** Those that speak. */
 async function countGateways(
   config: Config,
   only: string | undefined,
 ): Promise<OperationResult<number>> {
   const told = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways", only });
   if (!told.ok) return told;
-  return { ok: true, value: told.value.filter(({ state }) => state !== "silent").length };
+  return { ok: true, value: told.value.filter(({ age }) => mayRun(age * 1_000)).length };
 }
 
 /** `template` with the ID in place of ID. */

@@ -27,7 +27,8 @@ import {
   spansOf,
 } from "../../stores/queries/read-history.ts";
 import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
-import type { OnMissing, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
+import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quota-store.ts";
+import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
@@ -112,7 +113,9 @@ function unreadable(cause: unknown): Keys {
 
 type Terms = { readonly config: Config; readonly now: () => number };
 
-function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin): AccountOperations {
+type Quotas = QuotaAdmin & Pick<QuotaStore, "gateways">;
+
+function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): AccountOperations {
   const usage = async (selector: AccountSelector): Promise<OperationResult<UsageReport>> => {
     const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
     if (!found.ok) return notFound(found);
@@ -141,7 +144,11 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: QuotaAdmin):
         const report = await readCounts(quotas, config, records, found.subject);
         return report === undefined ? noPlan(found.subject) : given(report);
       }),
-    gatewayCount: () => answered(config, async () => given(await quotas.gatewayCount())),
+    gatewayCount: () =>
+      answered(config, async () => {
+        const news = await quotas.gateways.list();
+        return given(news.filter(({ ageMs }) => mayRun(ageMs)).length);
+      }),
     history: (query, tell) =>
       answered(config, (missing) => {
         return tellHistory({ config, now, keys, quotas, missing }, query, tell);

@@ -24,7 +24,7 @@ export type AuditInputs = {
   readonly openAfter: readonly OpenCharge[];
   /** Why `openBefore` may lack some; undefined if each process of the gateways that answer told. */
   readonly openUnknown?: string | undefined;
-  /** Gateways with a heartbeat. */
+  /** Gateways that run, each with all its workers, as it has one line `serving`. */
   readonly alive: number;
   /** Whether the operations of lines are known. */
   readonly hasDescriptions: boolean;

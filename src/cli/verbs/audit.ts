@@ -175,7 +175,7 @@ async function readRound(
   const beaten = await accounts.gatewayCount();
   return {
     ...{ ledger, incidents: gaps.incidents, span, openBefore: before.open, openAfter: after.open },
-    alive: Math.max(after.answered, (beaten.ok ? beaten.value : undefined) ?? 0),
+    alive: Math.max(after.answered, beaten.ok ? beaten.value : 0),
     unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
     openUnknown: before.silent[0],
     missing: [...damage, ...gaps.describe(undefined)],

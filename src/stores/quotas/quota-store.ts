@@ -261,9 +261,6 @@ export interface QuotaAdmin {
    */
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void>;
 
-  /** How many gateways share the store, by their heartbeats; undefined without a shared store. */
-  gatewayCount(): Promise<number | undefined>;
-
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept
    * for `lifeMs`. The first one reports to people. Costs one command; true without a shared store.

@@ -275,8 +275,6 @@ class MemoryStore implements QuotaStore {
     return entry && causeOf(entry);
   }
 
-  async gatewayCount(): Promise<undefined> {}
-
   async markFirst(): Promise<boolean> {
     return true;
   }

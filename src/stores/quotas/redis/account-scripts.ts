@@ -36,12 +36,6 @@ export const BAN_SCRIPT = accountScript("ban-cause", "ban");
 /** Ends a ban by hand: see lua/lift-ban.lua. */
 export const LIFT_BAN_SCRIPT = accountScript("ban-cause", "lift-ban");
 
-/** KEYS: the gateways by their last heartbeat. Returns how many beat in the last 5 s. */
-export const COUNT_GATEWAYS_SCRIPT = defineTaggedScript(`
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return redis.call('ZCOUNT', KEYS[1], now - 5000, '+inf')`);
-
 /**
  * Removes a key that never exists. Redis that is out of memory refuses a script whose first write
  * takes memory, and lets one go on that has written. A change that was made must still be reported:

@@ -35,7 +35,7 @@ import type {
 import { reportLost } from "../settlement-lost.ts";
 import { AccountChanges } from "./account-changes.ts";
 import { AccountEdits, ADMIN_LATE_MS } from "./account-edits.ts";
-import { COUNT_GATEWAYS_SCRIPT, MARK_SCRIPT } from "./account-scripts.ts";
+import { MARK_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
 import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
@@ -241,12 +241,6 @@ class RedisQuotaStore implements QuotaStore {
 
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     return this.#changes.invalidateEverywhere(accountRefs);
-  }
-
-  async gatewayCount(): Promise<number> {
-    const key = `${this.#options.prefix}:{0}:gateways`;
-    const run = this.#quotaClient.run(COUNT_GATEWAYS_SCRIPT, key, []);
-    return Number(await withTimeout(run, ADMIN_LATE_MS));
   }
 
   async markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
