@@ -153,6 +153,23 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
       answered(config, (missing) => {
         return tellHistory({ config, now, keys, quotas, missing }, query, tell);
       }),
+    banReasons: (id) =>
+      answered(config, async () => {
+        const found = await usage({ id });
+        return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
+      }),
+    ...storedBans({ config, now }, keys, quotas),
+    ...storedReset(config, keys, quotas),
+  };
+}
+
+/** Resets the counts of an account directly in the store. */
+function storedReset(
+  config: Config,
+  keys: Keys,
+  quotas: QuotaAdmin,
+): Pick<AccountOperations, "reset"> {
+  return {
     reset: (selector, windows) =>
       answered(config, async (missing) => {
         const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
@@ -168,12 +185,6 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
         });
         return given({ account, environment, windows: told });
       }),
-    banReasons: (id) =>
-      answered(config, async () => {
-        const found = await usage({ id });
-        return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
-      }),
-    ...storedBans({ config, now }, keys, quotas),
   };
 }
 

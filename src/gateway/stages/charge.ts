@@ -237,7 +237,7 @@ type AnnouncedDecision = Pick<QuotaDecision, "windows" | "nowMs"> &
   Partial<Pick<QuotaDecision, "ban">>;
 
 /** Announces every window in the standard fields, if the configuration asks for it. */
-export function announceRateLimit(
+function announceRateLimit(
   { rateLimitFields }: ResponseStyle,
   exchange: Exchange,
   decision: AnnouncedDecision,
