@@ -157,12 +157,16 @@ export class DecisionCache {
 
   /**
    * The account in the windows of `limits`, or in all known windows; undefined if there are none.
-   * With `limits` an outdated answer serves too: its counts stay valid.
+   * With `limits` an outdated answer serves too: its counts stay valid. Its ban is told while it is
+   * believed.
    */
   lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
     const id = accountId(accountRef);
-    const cached = limits === undefined ? this.get(id) : this.#mapOf(id).get(id);
-    return cached && decisionAfter(cached, this.#sinceReceived(cached), limits);
+    const believed = this.get(id);
+    const cached = limits === undefined ? believed : this.#mapOf(id).get(id);
+    if (cached === undefined) return undefined;
+    const known = decisionAfter(cached, this.#sinceReceived(cached), limits);
+    return believed?.refusal?.ban === undefined ? { ...known, ban: undefined } : known;
   }
 
   /**

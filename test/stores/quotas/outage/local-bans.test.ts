@@ -343,7 +343,13 @@ it("a ban that a message was missed about, as it may have lifted it, refuses nob
   assert.equal(await redis.hdel(accountHash, "b"), 1);
   await redis.incr(`${prefix}:{0}:version`);
   await eventually(() => assert.equal(there.store.lastKnown(imposedOn)?.ban, undefined));
+  // The fields of an answer without a decision are those of these windows.
+  const told = () => there.store.lastKnown(imposedOn, DAILY.limits)?.ban;
+  assert.equal(told(), undefined);
+  assert.equal((await there.store.read(imposedOn, DAILY)).ban, undefined);
+  assert.equal(told(), undefined);
   await leave(proxy, there.store);
+  assert.equal(told(), undefined);
   const answer = await there.store.charge(imposedOn, DAILY);
   assert.ok("decision" in answer && answer.admitted);
 });
