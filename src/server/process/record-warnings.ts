@@ -37,7 +37,10 @@ export class RecordWarnings {
     clearTimeout(this.#timer);
   }
 
+  /** Looks now, and for the changes of records until now no more. */
   look(): void {
+    if (this.#stopped) return;
+    clearTimeout(this.#timer);
     this.#timer = undefined;
     const { config, keys, log, now } = this.#sources;
     const found = unserved(config(), keys.records(), now());
