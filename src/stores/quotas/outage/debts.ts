@@ -144,7 +144,8 @@ export class Debts {
   countIn(accountRef: AccountRef, decision: QuotaDecision): QuotaDecision {
     const windows = decision.windows.map((usage) => {
       const { counter, startMs } = windowDebt(usage, 0);
-      const owed = this.unitsIn(accountRef, counter, startMs);
+      // Units that will be taken back are not part of the known count.
+      const owed = Math.max(0, this.unitsIn(accountRef, counter, startMs));
       if (owed === 0) return usage;
       const { isUnknown, ...known } = usage;
       const used = usage.used + owed;

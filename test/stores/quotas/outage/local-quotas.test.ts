@@ -306,6 +306,21 @@ describe("what is owed", () => {
     );
   });
 
+  it("is not subtracted twice from a known count, where the store will take units back", () => {
+    const { debts } = new LocalQuotas();
+    const quotaRequest = asking({ window: "day", limit: 10 });
+    const late = { ...toldBy(quotaRequest, 3, NOON), granted: 2 };
+    debts.subtract(accountRef, quotaRequest, late);
+    const [known] = debts.totalsOf(accountRef, late.windows);
+    assert.equal(known?.used, 1);
+    const counted = debts.countIn(accountRef, toldBy(quotaRequest, 1, NOON));
+    assert.equal(counted.windows[0]?.used, 1);
+    debts.add(accountRef, quotaRequest, late.windows, NOON);
+    debts.add(accountRef, quotaRequest, late.windows, NOON);
+    debts.add(accountRef, quotaRequest, late.windows, NOON);
+    assert.equal(debts.countIn(accountRef, toldBy(quotaRequest, 3, NOON)).windows[0]?.used, 4);
+  });
+
   it("is never of more than two windows of a kind: those long over count for nothing", () => {
     const accounts = new LocalQuotas();
     const perSecond = asking({ window: "second", limit: 5 }, { window: "month", limit: 1e6 });
