@@ -223,7 +223,7 @@ function missingEnvironments(config: Config, records: Records, nowMs: number): U
   const owners = withWorkingKeys(without, records.keys, nowMs);
   return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => [
     `environment ${environment}`,
-    `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid`,
+    `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid, unless another gateway with the same records serves it`,
   ]);
 }
 

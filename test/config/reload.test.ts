@@ -138,7 +138,7 @@ describe("accounts in an environment that is not configured", () => {
     const old = ["k1", "k2"].map((id) => key(id, "free", { environment: "old" }));
     const keys = [...old, ended, key("k4", "free", { environment: "new" })];
     assert.deepEqual(await told(one, keys), [
-      "There is no environment old, and the accounts k1, k2 have it: requests with their keys are answered 401 key_invalid",
+      "There is no environment old, and the accounts k1, k2 have it: requests with their keys are answered 401 key_invalid, unless another gateway with the same records serves it",
     ]);
     assert.deepEqual(await told(both, keys), []);
     assert.deepEqual(await told(one, [ended]), []);
