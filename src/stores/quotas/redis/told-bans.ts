@@ -53,12 +53,15 @@ export class ToldBans {
   readonly #last = new Map<string, ToldBan>();
   #sinceMs = performance.now();
 
-  /** Keeps the later change. If both have the same instant, a lift is taken for the later one. */
+  /**
+   * A lift counts in any case: its instant is earlier than that of the ban where the clock of the
+   * store was set back, as by a failover. No ban counts that is not later than all that was heard.
+   */
   hear(told: ToldBan): void {
     const lastMs = this.#last.get(told.id)?.atMs ?? 0;
-    if (lastMs > told.atMs || (lastMs === told.atMs && told.ban !== undefined)) return;
+    if (told.ban !== undefined && told.atMs <= lastMs) return;
     if (this.#last.size >= ACCOUNTS_MAX) this.forget();
-    this.#last.set(told.id, told);
+    this.#last.set(told.id, { ...told, atMs: Math.max(lastMs, told.atMs) });
   }
 
   /**

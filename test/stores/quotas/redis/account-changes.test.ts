@@ -120,6 +120,7 @@ describe("a gateway that hears of a ban and cannot read its account", () => {
     ["a lift that was told before it", [1, 0], 0],
     ["a further ban after a lift", [1, 2], 2],
     ["the later one of two bans that were told the other way round", [2, 0], 2],
+    ["a lift after a ban of a clock that was ahead, though that is told again", [2, 1, 2], 0],
   ])("believes %s", async (name, order, expected) => {
     const atMs = Date.now() + 5;
     const changes = [
