@@ -124,7 +124,7 @@ export class Batcher {
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
     const barred = quotaRequest.strikesOnly && decision.ban === undefined;
     // A lifted ban is dropped by a message, so that one which is still known is lost in the store.
-    const ban = barred && before ? decisionCache.banOf(before, quotaRequest) : decision.ban;
+    const ban = barred && before ? decisionCache.lostBanOf(before, quotaRequest) : decision.ban;
     const told = ban === decision.ban ? decision : { ...decision, ban };
     const asked = quotaRequest.strikesOnly ? 1 : waiting.length;
     decisionCache.put(id, cacheDecision(quotaRequest, told, trip, before, asked), invalidated);

@@ -56,6 +56,8 @@ export type RefusalDetails = {
   readonly ban: Ban | undefined;
   /** The era of a ban that was learned later than the windows. */
   readonly banEra?: number;
+  /** Whether another gateway told the ban, and the store did not. */
+  readonly isTold?: boolean | undefined;
   /** The instants of the strikes, each not earlier than it was. */
   readonly strikesMs: readonly number[];
   /** The instant of that answer about the strikes. Other gateways may have sent some since. */
@@ -288,15 +290,19 @@ export function withCounts(
   };
 }
 
-/** The decision with a ban that was known `ageMs` ago, at `nowMs` of the store's clock, in the era `banEra`. */
+/**
+ * The decision with a ban of the era `banEra`, known at `nowMs` of the store's clock. `toldMsAgo` is
+ * how long ago that was if another gateway told it.
+ */
 export function withBan(
   cached: CachedDecision | undefined,
   ban: Ban,
-  { nowMs, ageMs }: { readonly nowMs: number; readonly ageMs: number },
+  { nowMs, toldMsAgo }: { readonly nowMs: number; readonly toldMsAgo: number | undefined },
   banEra: number,
 ): CachedDecision {
-  const counted = withCounts(cached, [], nowMs, ageMs);
-  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra } };
+  const counted = withCounts(cached, [], nowMs, toldMsAgo);
+  const isTold = toldMsAgo !== undefined;
+  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra, isTold } };
 }
 
 /**
@@ -304,9 +310,9 @@ export function withBan(
  * ban.
  */
 export function onlyBan(outdated: CachedDecision): CachedDecision | undefined {
-  const { bans, trip, era, refusal: { ban } = NO_REFUSAL } = outdated;
+  const { bans, trip, era, refusal: { ban, isTold } = NO_REFUSAL } = outdated;
   if (ban === undefined) return undefined;
-  const refusal = { ...NO_REFUSAL, ban };
+  const refusal = { ...NO_REFUSAL, ban, isTold };
   return { limits: [], bans, trip, used: [], refusal, era, outdated };
 }
 

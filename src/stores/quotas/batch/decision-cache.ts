@@ -208,15 +208,15 @@ export class DecisionCache {
   }
 
   /**
-   * Keeps a ban that no answer in time has brought, known at `nowMs` of the store's clock, which was
-   * `ageMs` ago: it was read, decided late, told by another gateway, or earned here during an outage.
+   * Keeps a ban that no answer in time has brought, known at `nowMs` of the store's clock: it was
+   * read, decided late, earned here during an outage, or told by another gateway, `toldMsAgo`.
    */
-  learnBan(accountRef: AccountRef, ban: Ban, nowMs: number, ageMs = 0): void {
+  learnBan(accountRef: AccountRef, ban: Ban, nowMs: number, toldMsAgo?: number): void {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id);
     if (cached !== undefined && cached.trip.nowMs > nowMs) return;
     const era = cached?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withBan(cached, ban, { nowMs, ageMs }, this.#era), era });
+    this.#mapOf(id).set(id, { ...withBan(cached, ban, { nowMs, toldMsAgo }, this.#era), era });
   }
 
   /**
@@ -235,6 +235,14 @@ export class DecisionCache {
   /** The ban that is known to refuse the request. The store may have lost it. */
   banOf(cached: CachedDecision, { bans }: QuotaRequest): Ban | undefined {
     return cached.refusal && knownBan(cached.refusal, bans, this.#latestNow(cached));
+  }
+
+  /**
+   * The known ban that refuses the request although the store has answered without it. One that
+   * was only told by another gateway may have been lifted since.
+   */
+  lostBanOf(cached: CachedDecision, quotaRequest: QuotaRequest): Ban | undefined {
+    return cached.refusal?.isTold ? undefined : this.banOf(cached, quotaRequest);
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */

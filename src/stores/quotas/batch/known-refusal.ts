@@ -107,7 +107,8 @@ function windowsAt(
  * window, or only a stale one of a window that ends later, for which the store is asked; or with the
  * first one that the store has not noted, and that it decides while it is reachable
  * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
- * because a window may refuse for longer, and then it is the one to report. An account is known by
+ * because a window may refuse for longer, and then it is the one to report, and so is one that only
+ * another gateway told, because it may have been lifted since. An account is known by
  * its windows: its requests may differ in cost and operation. `isSettling`: a settlement of the account
  * is under way. It makes room in windows of meters alone, so that the store decides a refusal by these
  * as well, but no ban and no full window of the plan.
@@ -121,7 +122,7 @@ export function refusalKind(
   if (whole === undefined) return "no";
   const { last, striking, unknownEndMs } = refusing(whole, limits, cost, nowMs);
   if (knownBan(whole, bans, nowMs) !== undefined) {
-    if (whole.windows.length === 0) return "unnoted";
+    if (whole.windows.length === 0 || whole.isTold) return "unnoted";
     return isIncomplete(whole, limits, endsOf(whole, last, nowMs)) ? "incomplete" : "surely";
   }
   // An unknown window may refuse for longer, and then it is the one to report.

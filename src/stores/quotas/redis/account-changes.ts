@@ -162,7 +162,8 @@ export class AccountChanges {
       const read = await this.#readBan(accountRef).catch(() => this.#recentBan(accountRef));
       // It changed meanwhile, so that its ban may be another one.
       if (isInvalidated(call, accountId(accountRef))) return this.#learnBans([accountRef]);
-      if (read !== undefined) decisionCache.learnBan(accountRef, read.ban, read.atMs, read.ageMs);
+      if (read !== undefined)
+        decisionCache.learnBan(accountRef, read.ban, read.atMs, read.toldMsAgo);
     });
     // The next request of an account whose ban is unknown asks the store.
     await Promise.allSettled(learned);
@@ -187,7 +188,7 @@ export class AccountChanges {
     const key = keyOf(accountRef);
     const text = await withTimeout(link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
     const ban = typeof text === "string" ? parseBan(text) : undefined;
-    return ban && { ban, atMs: this.#latestNow(accountRef), ageMs: 0 };
+    return ban && { ban, atMs: this.#latestNow(accountRef) };
   }
 
   /**

@@ -9,8 +9,12 @@ export type ToldBan = {
   readonly ban: Ban | undefined;
 };
 
-/** A ban that may be believed, and how long ago it was made. */
-export type RecentBan = { readonly ban: Ban; readonly atMs: number; readonly ageMs: number };
+/** A ban that may be believed; `toldMsAgo` is how long ago it was made if it was told and not read. */
+export type RecentBan = {
+  readonly ban: Ban;
+  readonly atMs: number;
+  readonly toldMsAgo?: number;
+};
 
 const MARKER = "!ban";
 /** If more accounts than this are remembered, all are forgotten. */
@@ -66,13 +70,13 @@ export class ToldBans {
 
   /**
    * The ban of an account; undefined if none was told, if it was lifted, or if a lift may have been
-   * missed since. `nowMs` is the store's clock, which may be ahead, but not behind.
+   * missed since. `nowMs` is the store's clock, rather ahead than behind.
    */
   recent(id: string, nowMs: number): RecentBan | undefined {
     const { ban, atMs } = this.#last.get(id) ?? { ban: undefined, atMs: 0 };
     const ageMs = Math.max(0, nowMs - atMs);
     const isOrdered = performance.now() - ageMs >= this.#sinceMs;
-    return ban !== undefined && isOrdered ? { ban, atMs, ageMs } : undefined;
+    return ban !== undefined && isOrdered ? { ban, atMs, toldMsAgo: ageMs } : undefined;
   }
 
   /** Called when a message was missed: no ban from before it is believed. */

@@ -90,6 +90,21 @@ describe("a request of an account that a message said is banned", () => {
     assert.deepEqual(uncertain, [1]);
   });
 
+  it("waits for the store, which refuses or admits it, where another gateway alone told the ban", async () => {
+    using house = openBatch();
+    const { batch, decisionCache } = house;
+    decisionCache.learnBan(account("a1"), BAN, NOON, 0);
+    const day = { counter: "day", startMs: NOON - 43_200_000, endMs: DAY_END, used: 1 };
+    decisionCache.learnCounts(account("a1"), [day], NOON);
+    const asked = batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    house.calls[0]?.answer({ ...open, strikes: 0 });
+    await called(house, 2);
+    house.calls[1]?.answer({ ...open, strikes: 0, granted: 1 });
+    const answer = await asked;
+    assert.ok("decision" in answer && answer.admitted);
+  });
+
   it("is not asked to be admitted either where a window of it is unknown", async () => {
     using house = openBatch();
     const { batch, decisionCache } = house;

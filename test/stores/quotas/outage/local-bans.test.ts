@@ -205,6 +205,19 @@ describe("a gateway that cannot read the place of an account", () => {
     await proxy.listen();
   });
 
+  it("believes the store's answer more than a ban that it was told", async () => {
+    const prefix = randomUUID();
+    await using here = await openFallback(proxy, { prefix });
+    await using there = await openFallback(proxy, { prefix, through: unableToRead });
+    for (const { store } of [here, there]) await store.charge(imposedOn, DAILY);
+    const untilMs = await impose(here, there);
+    assert.deepEqual((await heard(there)).slice(0, 2), [false, untilMs]);
+    await impose(here, there);
+    // As after a lift of which no message tells.
+    await redis.hdel(accountKey(prefix, imposedOn), "b");
+    assert.equal((await heard(there))[0], true);
+  });
+
   it("knows a ban that another one earned, until its end", async () => {
     const prefix = randomUUID();
     await using here = await openFallback(proxy, { prefix });
