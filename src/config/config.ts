@@ -167,3 +167,6 @@ export type LoadResult =
        */
       readonly files: readonly string[];
     };
+
+/** The running configuration and the one that would replace it. */
+export type ConfigChange = { readonly from: Config; readonly to: Config };

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Config } from "../../src/config/config.ts";
-import { decideReload, planMissing, reloadBlockers, unserved } from "../../src/config/reload.ts";
+import { decideReload, reloadBlockers } from "../../src/config/reload.ts";
+import { planMissing, unserved } from "../../src/config/unserved-records.ts";
 import { type GivenKey, recordsFrom } from "../support/records.ts";
 import { loadLines } from "./folder.ts";
 

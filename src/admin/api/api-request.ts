@@ -1,6 +1,7 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
-import { planMissing, type ReloadResult } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload.ts";
+import { planMissing } from "../../config/unserved-records.ts";
 import { type EditRefusal, type EditResult, usageRefusal } from "../../core/keys/edit-rules.ts";
 import { isAddressName, type Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";

@@ -1,5 +1,5 @@
 import { errorMessage } from "../../base/messages.ts";
-import { stranded } from "../../config/reload.ts";
+import { stranded } from "../../config/unserved-records.ts";
 import { issueKeys, revokeKeys, rotateKey, updateKey } from "../../core/keys/edit-keys.ts";
 import { findKeys } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";

@@ -1,5 +1,5 @@
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
-import { stranded } from "../../config/reload.ts";
+import { stranded } from "../../config/unserved-records.ts";
 import {
   bansReport,
   findUsageSubject,

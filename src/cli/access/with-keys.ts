@@ -1,5 +1,5 @@
 import type { Config, EnvironmentConfig } from "../../config/config.ts";
-import { unservedPlans } from "../../config/reload.ts";
+import { unservedPlans } from "../../config/unserved-records.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";

@@ -1,12 +1,7 @@
 import { SerialQueue } from "../../base/serial-queue.ts";
-import type { Config, LoadResult } from "../../config/config.ts";
-import {
-  type ConfigChange,
-  decideReload,
-  type ReloadResult,
-  reloadErrors,
-  takesPlansAway,
-} from "../../config/reload.ts";
+import type { Config, ConfigChange, LoadResult } from "../../config/config.ts";
+import { decideReload, type ReloadResult, reloadErrors } from "../../config/reload.ts";
+import { takesPlansAway } from "../../config/unserved-records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { MetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import type { StartOptions } from "./gateway-handle.ts";

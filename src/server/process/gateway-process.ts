@@ -1,7 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { Config } from "../../config/config.ts";
+import type { Config, ConfigChange } from "../../config/config.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
-import type { ConfigChange } from "../../config/reload.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
 import { createAuthFailureLimiter } from "../../gateway/client/auth-failure-limiter.ts";

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { unserved } from "../../config/reload.ts";
+import { unserved } from "../../config/unserved-records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 

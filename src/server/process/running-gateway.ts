@@ -1,6 +1,6 @@
 import type { AdminListener } from "../../admin/listener.ts";
-import type { Config } from "../../config/config.ts";
-import type { ConfigChange, ReloadResult } from "../../config/reload.ts";
+import type { Config, ConfigChange } from "../../config/config.ts";
+import type { ReloadResult } from "../../config/reload.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listeners.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";

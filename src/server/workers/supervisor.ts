@@ -1,5 +1,4 @@
-import type { Config } from "../../config/config.ts";
-import type { ConfigChange } from "../../config/reload.ts";
+import type { Config, ConfigChange } from "../../config/config.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";

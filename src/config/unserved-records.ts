@@ -1,0 +1,198 @@
+import { checkKeyText, makeKey, matchesForeignFormat } from "../core/keys/key.ts";
+import {
+  type AccountRecord,
+  effectiveLimits,
+  isWorking,
+  type Records,
+} from "../core/keys/records.ts";
+import type { Config, ConfigChange } from "./config.ts";
+import type { Mistake } from "./file/mistake.ts";
+
+/** Accounts that the plans of a configuration would leave without limits. */
+export function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
+  /** Whether the plan limits each account by itself: 100,000 accounts have a few plans. */
+  const limiting = new Map(
+    [...plans].map(([name, plan]) => [name, effectiveLimits(plan, []).length > 0]),
+  );
+  return accounts.filter(({ plan, limits: own }) => {
+    if (limiting.get(plan)) return false;
+    const limits = plans.get(plan);
+    return limits === undefined || effectiveLimits(limits, own).length === 0;
+  });
+}
+
+/** Whether a plan is dropped, or has no limits of its own any more: accounts may be left without. */
+export function takesPlansAway({ from, to }: ConfigChange): boolean {
+  return [...from.plans].some(([name, before]) => {
+    const after = to.plans.get(name);
+    if (after === undefined) return true;
+    return effectiveLimits(after, []).length === 0 && effectiveLimits(before, []).length > 0;
+  });
+}
+
+/**
+ * Why a change of records is refused that leaves an account without limits: it was judged by the
+ * plans before a reload. An account that is without them already may be changed in other ways, and
+ * one that an import adds may have been without them in the file (docs/reference/keys.md#transfer).
+ */
+export function planMissing(
+  config: Config,
+  before: readonly AccountRecord[],
+  after: readonly AccountRecord[],
+): string | undefined {
+  const changed = after.filter((account, i) => account !== before[i]);
+  const without = stranded(config, changed);
+  if (without.length === 0) return undefined;
+  const plans = new Map(before.map(({ id, plan }) => [id, plan]));
+  const moved = without.find(({ id, plan, importId }) => {
+    return plans.has(id) ? plans.get(id) !== plan : importId === undefined;
+  });
+  return (
+    moved &&
+    `Cannot put the account ${moved.id} on plan ${moved.plan}: a reload has taken its limits away`
+  );
+}
+
+/**
+ * A plan of an account with a working key cannot be removed, nor leave that account without limits.
+ * An account that is without limits already loses nothing: its plan may be that of another gateway
+ * in front of the same records.
+ */
+export function planChanges({ from, to }: ConfigChange, records: Records, nowMs: number): string[] {
+  const { keys, accounts } = records;
+  const without = stranded(to, accounts);
+  if (without.length === 0) return [];
+  const already = new Set(stranded(from, accounts));
+  const suspects = without.filter((account) => !already.has(account));
+  const owners = withWorkingKeys(suspects, keys, nowMs);
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) =>
+    to.plans.has(plan)
+      ? `Cannot make the plan ${plan} custom by a reload: ${named(of)} without limits of their own; give them some first, with \`accounts set ID --limit WINDOW=N\``
+      : `Cannot drop the plan ${plan} by a reload: ${named(of)}; move them first, with \`accounts set --on ${plan} --plan OTHER\``,
+  );
+}
+
+function withWorkingKeys(accounts: readonly AccountRecord[], keys: Records["keys"], nowMs: number) {
+  if (accounts.length === 0) return [];
+  const working = new Set<string>();
+  for (const key of keys) if (isWorking(key, nowMs)) working.add(key.account);
+  return accounts.filter(({ id }) => working.has(id));
+}
+
+/**
+ * The causes for which accounts with working keys have no service, each with one sentence: plans,
+ * for which a reload is refused and a restart is not, and environments, which another gateway with
+ * the same records may serve.
+ */
+export function unserved(config: Config, records: Records, nowMs: number): Map<string, string> {
+  return new Map([
+    ...plansWithoutLimits(config, records, nowMs),
+    ...missingEnvironments(config, records, nowMs),
+  ]);
+}
+
+type Unserved = readonly (readonly [what: string, sentence: string])[];
+
+function plansWithoutLimits(config: Config, records: Records, nowMs: number): Unserved {
+  const without = stranded(config, records.accounts);
+  const owners = withWorkingKeys(without, records.keys, nowMs);
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) => [
+    `plan ${plan}`,
+    config.plans.has(plan)
+      ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
+      : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
+  ]);
+}
+
+function missingEnvironments(config: Config, records: Records, nowMs: number): Unserved {
+  const served = new Set(config.environments.map(({ name }) => name));
+  const without = records.accounts.filter(({ environment }) => !served.has(environment));
+  const owners = withWorkingKeys(without, records.keys, nowMs);
+  return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => [
+    `environment ${environment}`,
+    `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid, unless another gateway with the same records serves it`,
+  ]);
+}
+
+/**
+ * Why a command fails that has put accounts on a plan of its own file: `withoutLimits` are the ids of
+ * the accounts that the running gateway has no limits for. Accounts on a plan that the file lacks as
+ * well are not new to the command.
+ */
+export function unservedPlans(
+  { plans }: Config,
+  [before, after]: readonly [readonly AccountRecord[], readonly AccountRecord[]],
+  withoutLimits: readonly string[],
+): string[] {
+  if (withoutLimits.length === 0) return [];
+  const unserved = new Set(withoutLimits);
+  const known = new Map(before.map(({ id, plan }) => [id, plan]));
+  const put = after.filter(({ id, plan }) => {
+    return unserved.has(id) && plans.has(plan) && known.get(id) !== plan;
+  });
+  return [...Map.groupBy(put, ({ plan }) => plan)].map(
+    ([plan, of]) =>
+      `Requests are answered 503 plan_missing: the gateway has no limits of the plan ${plan}, and ${named(of)}; \`reload\` the gateway with this plan, or move them with \`accounts set --on ${plan} --plan OTHER\``,
+  );
+}
+
+/** A reason is one line. If it concerns many accounts, it names the first ones. */
+const NAMED_MAX = 20;
+
+function named(accounts: readonly AccountRecord[], what = "it"): string {
+  const { length } = accounts;
+  const ids = accounts.slice(0, NAMED_MAX).map(({ id }) => id);
+  const more = length > NAMED_MAX ? ` and ${length - NAMED_MAX} more` : "";
+  return length === 1
+    ? `the account ${ids} has ${what}`
+    : `the accounts ${ids.join(", ")}${more} have ${what}`;
+}
+
+/**
+ * A warning for each setting by which keys of before are refused for their shape. A record keeps no
+ * shape, only the digest, so that a start cannot know.
+ */
+export function endedKeys({ from, to }: ConfigChange, records: Records, nowMs: number): Mistake[] {
+  const warning = (why: string, { keys, accounts }: Records, what: string, shape: string) => {
+    const owners = withWorkingKeys(accounts, keys, nowMs);
+    const message = `${why}, and ${named(owners, what)}: requests with keys ${shape} are answered 401 key_invalid`;
+    return owners.length === 0 ? [] : [{ file: to.file, line: 1, column: 1, message }];
+  };
+  const own = [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
+    const environments = new Set(of.map(({ environment }) => environment));
+    const accounts = records.accounts.filter(({ environment }) => environments.has(environment));
+    const starts = of.map(({ start }) => start).join(", ");
+    return warning(why, { ...records, accounts }, "keys there", `that start with ${starts}`);
+  });
+  // Keys of another shape come by an import alone.
+  const keys = records.keys.filter(({ importId }) => importId !== undefined);
+  const foreign = endedFormats(from, to).flatMap(({ prefix, min }) => {
+    const why = `foreignKeys takes ${prefix} and ${min} characters no more`;
+    return warning(why, { ...records, keys }, "imported keys", "of that shape");
+  });
+  return [...own, ...foreign];
+}
+
+/** How the keys of an environment began that its new tag, or the new prefix, refuses. */
+function endedStarts(from: Config, to: Config) {
+  return from.environments.flatMap(({ name, keyTag }) => {
+    const after = to.environments.find((environment) => environment.name === name);
+    if (after === undefined) return [];
+    const sample = makeKey(from.keyPrefix, keyTag, () => 0);
+    if (checkKeyText(sample, { ...to, keyTag: after.keyTag }).ok) return [];
+    const why =
+      from.keyPrefix === to.keyPrefix
+        ? `The keyTag of ${name} is ${after.keyTag} and was ${keyTag}`
+        : `keyPrefix is ${to.keyPrefix} and was ${from.keyPrefix}`;
+    return [{ why, environment: name, start: `${from.keyPrefix}_${keyTag}_` }];
+  });
+}
+
+/** The shapes of foreign keys that are taken no more, and with which no key of `to` starts. */
+function endedFormats(from: Config, to: Config): Config["foreignKeys"] {
+  const starts = to.environments.map(({ keyTag }) => `${to.keyPrefix}_${keyTag}_`);
+  return from.foreignKeys.filter(({ prefix, min }) => {
+    const isTaken = matchesForeignFormat(prefix + "0".repeat(min), to.foreignKeys);
+    return !isTaken && !starts.some((start) => start.startsWith(prefix));
+  });
+}
