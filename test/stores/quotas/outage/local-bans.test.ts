@@ -164,6 +164,15 @@ async function heard({ store }: FallbackHouse, quotaRequest = DAILY) {
 const earning = account("earning");
 const TWO_A_DAY = perDay(2, false);
 
+/** Charges until the account has earned a ban, and gives that. */
+function earnedBy({ store }: FallbackHouse, quotaRequest = TWO_A_DAY) {
+  return eventually(async () => {
+    const answer = await store.charge(earning, quotaRequest);
+    assert.ok("decision" in answer && answer.earned !== undefined);
+    return answer.earned;
+  });
+}
+
 it.each(["local", "allow"] as const)(
   "onStoreFailure: %s: a gateway that did not earn a ban refuses by it when the store goes",
   async (onStoreFailure) => {
@@ -171,11 +180,7 @@ it.each(["local", "allow"] as const)(
     await using here = await openFallback(proxy, setup);
     await using there = await openFallback(proxy, setup);
     await there.store.charge(earning, TWO_A_DAY);
-    const { untilMs } = await eventually(async () => {
-      const answer = await here.store.charge(earning, TWO_A_DAY);
-      assert.ok("decision" in answer && answer.earned !== undefined);
-      return answer.earned;
-    });
+    const { untilMs } = await earnedBy(here);
     await eventually(() => {
       assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
     });
@@ -222,11 +227,7 @@ describe("a gateway that cannot read the place of an account", () => {
     const prefix = randomUUID();
     await using here = await openFallback(proxy, { prefix });
     await using there = await openFallback(proxy, { prefix, through: unableToRead });
-    const { untilMs } = await eventually(async () => {
-      const answer = await here.store.charge(earning, TWO_A_DAY);
-      assert.ok("decision" in answer && answer.earned !== undefined);
-      return answer.earned;
-    });
+    const { untilMs } = await earnedBy(here);
     await eventually(() => {
       assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
     });
@@ -284,11 +285,7 @@ describe.each(["local", "deny", "allow"] as const)("onStoreFailure: %s", (onStor
       await using there = await openFallback(proxy, setup);
       if (counted === 2) await here.store.charge(earning, brief);
       await there.store.charge(earning, brief);
-      const { untilMs } = await eventually(async () => {
-        const answer = await here.store.charge(earning, brief);
-        assert.ok("decision" in answer && answer.earned !== undefined);
-        return answer.earned;
-      });
+      const { untilMs } = await earnedBy(here, brief);
       await eventually(() => {
         assert.equal(there.store.lastKnown(earning)?.ban?.untilMs, untilMs);
       });
