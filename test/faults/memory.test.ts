@@ -111,8 +111,8 @@ async function readSlowly({ port }: SpawnedGateway): Promise<void> {
 }
 
 /**
- * 256 of the readers have a response under way, of which the client library holds some 200 kB each in
- * whole pieces of 64 KiB, so we hold 100 to 150 MB (docs/decisions/tunnels-and-streams.md).
+ * 256 of the readers have a response under way, of which the gateway holds some 200 kB each in whole
+ * pieces of 64 KiB, 100 to 160 MB with the connections (docs/decisions/tunnels-and-streams.md).
  */
 test("2.3 Slow reader: 1,000 of 10 MB hold at most 200 MB, and are cut after idleTimeout", async (t) => {
   await using backend = await openPipes();
