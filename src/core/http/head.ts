@@ -73,12 +73,11 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
   if (!isMethod(method)) return refuse("not_implemented", "unknown method");
 
   const { single, names } = fields.value;
-  const { host, authorization, expect: expected, upgrade } = single;
+  const { host, authorization, expect, upgrade } = single;
   if (host === undefined) return refuse("bad_request", "no Host");
   if (!isHost(host)) return refuse("bad_request", "malformed Host");
   const framing = checkFraming(raw);
   if (!framing.ok) return framing;
-  const expect = version === "1.0" ? undefined : expected;
   if (expect !== undefined && expect.toLowerCase() !== "100-continue") {
     return refuse("expectation_failed");
   }
@@ -92,7 +91,8 @@ export function validateHead(raw: RawRequestHead, limits: RequestHeadLimits): Re
     authorization,
     upgrade,
     framing: framing.value,
-    expectsContinue: expect !== undefined,
+    // An HTTP/1.0 client would take the 100 for the answer (RFC 9110 10.1.1).
+    expectsContinue: expect !== undefined && version === "1.1",
   });
 }
 
