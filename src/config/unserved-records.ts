@@ -149,29 +149,41 @@ function named(accounts: readonly AccountRecord[], what = "it"): string {
 }
 
 /**
- * A warning for each setting by which keys of before are refused for their shape. A record keeps no
- * shape, only the digest, so that a start cannot know.
+ * A warning for each setting by which keys of before are refused for their shape, or for the field in
+ * which clients send them. A record keeps neither, only the digest, so that a start cannot know.
  */
 export function endedKeys({ from, to }: ConfigChange, records: Records, nowMs: number): Mistake[] {
-  const warning = (why: string, { keys, accounts }: Records, what: string, shape: string) => {
+  const warning = (why: string, { keys, accounts }: Records, what: string, answered: string) => {
     const owners = withWorkingKeys(accounts, keys, nowMs);
-    const message = `${why}, and ${named(owners, what)}: requests with keys ${shape} are answered 401 key_invalid`;
+    const message = `${why}, and ${named(owners, what)}: requests with keys ${answered}`;
     return owners.length === 0 ? [] : [{ file: to.file, line: 1, column: 1, message }];
   };
   const own = [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
     const environments = new Set(of.map(({ environment }) => environment));
     const accounts = records.accounts.filter(({ environment }) => environments.has(environment));
     const starts = of.map(({ start }) => start).join(", ");
-    return warning(why, { ...records, accounts }, "keys there", `that start with ${starts}`);
+    return warning(
+      why,
+      { ...records, accounts },
+      "keys there",
+      `that start with ${starts} ${INVALID}`,
+    );
   });
   // Keys of another shape come by an import alone.
   const keys = records.keys.filter(({ importId }) => importId !== undefined);
   const foreign = endedFormats(from, to).flatMap(({ prefix, min }) => {
     const why = `foreignKeys takes ${prefix} and ${min} characters no more`;
-    return warning(why, { ...records, keys }, "imported keys", "of that shape");
+    return warning(why, { ...records, keys }, "imported keys", `of that shape ${INVALID}`);
   });
-  return [...own, ...foreign];
+  const fields = from.keyHeaders.filter((name) => !to.keyHeaders.includes(name));
+  const unread = fields.flatMap((name) => {
+    const answered = "in that field alone are answered 401 key_missing";
+    return warning(`keyHeaders has ${name} no more`, records, "keys", answered);
+  });
+  return [...own, ...foreign, ...unread];
 }
+
+const INVALID = "are answered 401 key_invalid";
 
 /** How the keys of an environment began that its new tag, or the new prefix, refuses. */
 function endedStarts(from: Config, to: Config) {

@@ -210,6 +210,18 @@ describe("a reload after which the keys of before have another shape", () => {
     assert.deepEqual(await warned(foreign(24), foreign(23), keys), []);
     assert.deepEqual(await warned(foreign(24), before, keys.slice(0, 3)), []);
   });
+
+  it("is taken with a warning for each field that keyHeaders loses, with the accounts whose keys work", async () => {
+    const fields = (list: string) => served("live", "test", `keyHeaders: [${list}]`);
+    const told = (field: string) =>
+      `keyHeaders has ${field} no more, and the accounts k1, k2, k4 have keys: requests with keys in that field alone are answered 401 key_missing`;
+    const both = fields("authorization, x-api-key");
+    assert.deepEqual(await warned(both, before, keys), [told("x-api-key")]);
+    assert.deepEqual(await warned(before, fields("x-api-key"), keys), [told("authorization")]);
+    assert.deepEqual(await warned(before, both, keys), []);
+    assert.deepEqual(await warned(both, fields("x-api-key, authorization"), keys), []);
+    assert.deepEqual(await warned(both, before, keys.slice(2, 3)), []);
+  });
 });
 
 describe("a plan in use", () => {
