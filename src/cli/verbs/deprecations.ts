@@ -34,9 +34,10 @@ export const deprecations: Verb = {
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
+    const asked = await askGateways(reached.config, admins);
     const told = await (reached.hasDescriptions ? reportByFile : reportOfGateways)(
       reached,
-      await askGateways(reached.config, admins),
+      asked,
       terminal.now(),
     );
     if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
@@ -44,7 +45,9 @@ export const deprecations: Verb = {
     else terminal.out(deprecationsText(told.value, terminal));
     const { missing = [] } = told;
     for (const why of missing) terminal.err(`Cannot tell who calls them: ${why}\n`);
-    return missing.length > 0 ? EXIT_FAILURE : EXIT_OK;
+    const silent = silentWorkers(asked);
+    for (const part of silent) terminal.err(`Missing: ${part}\n`);
+    return missing.length + silent.length > 0 ? EXIT_FAILURE : EXIT_OK;
   },
 };
 
@@ -60,6 +63,14 @@ async function askGateways(config: Config, admins: readonly string[]): Promise<r
     all.push({ origin, told: await fetchAllPages<Deprecation>(config, { ...question, only }) });
   }
   return all;
+}
+
+/** The workers that did not flush: what they counted is in no report. */
+function silentWorkers(asked: readonly Asked[]): string[] {
+  return asked.flatMap(({ origin, told }) => {
+    const parts = (told.ok && told.missing) || [];
+    return parts.map((part) => (origin === undefined ? part : `${part} of ${origin}`));
+  });
 }
 
 /** If gateways share a store, only those of --admin must have answered. */

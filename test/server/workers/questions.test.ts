@@ -39,6 +39,16 @@ it("questions to the processes leave nothing behind, however many there are, and
     for (const { status } of each(answers)) assert.equal(status, wanted);
   };
   for (let i = 0; i < ROUNDS; i++) await askAll(404);
+  const at = ["--admin", crew.adminUrl, "--json"];
+  const verbs = [
+    ["keys", "list", ...at],
+    ["deprecations", ...at, "--config", crew.file],
+  ];
+  const said = async (verb: readonly string[]) => {
+    const { status, err } = await runVerb(verb);
+    return `${status} ${err}`;
+  };
+  assert.deepEqual(await Promise.all(verbs.map(said)), ["0 ", "0 "]);
   const [pid = 0] = crew.pids();
   process.kill(pid, "SIGSTOP");
   await expectDuration(t, { wantedMs: 500, lateMs: 3_500 }, () => askAll(503));
@@ -58,6 +68,8 @@ it("questions to the processes leave nothing behind, however many there are, and
   const told = await Promise.all(["open", "keys"].map((list) => lacking(list)));
   const lacks = [200, "worker 1"];
   assert.deepEqual(told, [lacks, lacks], "its charges and its last uses are not known");
+  const lines = await Promise.all(verbs.map(said));
+  assert.deepEqual(lines, ["0 Missing: worker 1\n", `1 Missing: worker 1 of ${crew.adminUrl}\n`]);
   process.kill(pid, "SIGCONT");
   const { code, stderr } = await crew.gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
