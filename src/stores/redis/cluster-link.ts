@@ -182,7 +182,8 @@ class ClusterMap {
         this.#reasons.set(made, this.#failure);
       });
       node.on("ready", () => this.#reasons.delete(made));
-      node.on("close", () => this.refreshSoon());
+      // A node that was dropped for the map does not make the map be asked for again.
+      node.on("close", () => this.#nodes.get(key) === made && this.refreshSoon());
       this.#nodes.set(key, node);
       node.connect().catch(() => undefined);
     }
@@ -205,36 +206,37 @@ class ClusterMap {
     return this.#refreshing;
   }
 
+  /**
+   * Takes the first map in which each bucket has an owner. A node that was removed from the cluster
+   * knows few slots or none, so that a map with gaps is taken only if no node has another.
+   */
   async #lookUp(): Promise<void> {
     const known = [...this.#nodes.values()].filter(({ status }) => status === "ready");
-    for (const node of [...known, ...this.#seeds.map((seed) => this.#node(seed))]) {
+    let widest: { readonly owners: readonly Owner[]; readonly from: Redis } | undefined;
+    for (const from of new Set([...known, ...this.#seeds.map((seed) => this.#node(seed))])) {
       try {
-        if (node.status !== "ready") await whenReady(node);
-        this.#adopt(await sendProven(node, "cluster", ["slots"]), node);
-        return;
+        if (from.status !== "ready") await whenReady(from);
+        const owners = ownersIn(await sendProven(from, "cluster", ["slots"]));
+        if (countOf(owners) > countOf(widest?.owners ?? [])) widest = { owners, from };
+        if (!owners.includes(undefined)) break;
       } catch (error) {
         // The error event of a node that cannot be connected to has told the reason.
-        if (node.status === "ready") this.#failure = toStoreFailure(error);
+        if (from.status === "ready") this.#failure = toStoreFailure(error);
         else this.#failure ??= toStoreFailure(error);
       }
     }
-    this.refreshSoon();
+    if (widest !== undefined) this.#adopt(widest.owners, widest.from);
+    if (widest?.owners.includes(undefined) ?? true) this.refreshSoon();
   }
 
-  #adopt(reply: unknown, from: Redis): void {
+  #adopt(owners: readonly Owner[], from: Redis): void {
     if (this.#closed) return;
-    const used = new Set<Redis>([from]);
-    for (const range of reply as [number, number, [string, number]][]) {
-      const [first, last, [host, port]] = range;
-      SLOTS.forEach((slot, bucket) => {
-        if (slot < first || slot > last) return;
-        const node = this.#node({ host: host || String(from.options.host), port });
-        this.#owners[bucket] = node;
-        used.add(node);
-      });
+    for (const [bucket, owner] of owners.entries()) {
+      const host = owner?.host || String(from.options.host);
+      this.#owners[bucket] = owner && this.#node({ host, port: owner.port });
     }
     for (const [key, node] of this.#nodes) {
-      if (used.has(node) || this.#owners.includes(node)) continue;
+      if (node === from || this.#owners.includes(node)) continue;
       this.#nodes.delete(key);
       node.disconnect();
     }
@@ -279,6 +281,22 @@ class ClusterMap {
     clearTimeout(this.#timer);
     for (const node of [...this.#nodes.values(), ...this.#listeners]) node.disconnect();
   }
+}
+
+/** A host that is empty is that of the node that was asked. */
+type Owner = HostPort | undefined;
+
+/** The owner of each bucket, by the reply to CLUSTER SLOTS. */
+function ownersIn(reply: unknown): Owner[] {
+  const ranges = reply as [number, number, [string, number]][];
+  return SLOTS.map((slot) => {
+    const range = ranges.find(([first, last]) => first <= slot && slot <= last);
+    return range && { host: range[2][0], port: range[2][1] };
+  });
+}
+
+function countOf(owners: readonly Owner[]): number {
+  return owners.filter((owner) => owner !== undefined).length;
 }
 
 function addressOf({ options: { host, port } }: Redis): string {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import { bucketSlot } from "../../../src/stores/redis/hash-slots.ts";
@@ -7,7 +8,11 @@ import { each } from "../../support/each.ts";
 import { DEFAULT_BANS } from "../../support/gateway/default-bans.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";
-import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
+import {
+  startCluster,
+  startClusterNode,
+  type TestCluster,
+} from "../../support/redis/redis-engines.ts";
 import { chargeWhileMoving, namesOf } from "../quotas/redis/moving-slot.ts";
 import { account, open, perDay, spend } from "../quotas/redis/redis-kit.ts";
 
@@ -116,5 +121,52 @@ describe("Redis Cluster", () => {
     assert.ok(each(answers).every((answer) => answer === null));
     await new Promise((resolve) => setImmediate(resolve));
     assert.deepEqual(warnings, []);
+  });
+
+  it("is found by way of a later address, if the first one is of a node that was removed from it", async (t) => {
+    const removed = await startClusterNode();
+    t.onTestFinished(() => removed.close());
+    const url = cluster.address.url.replace("//", `//127.0.0.1:${removed.port},`);
+    const { store } = await open({ ...cluster.address, url });
+    t.onTestFinished(() => store.close());
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
+    const looked = async () => {
+      return Promise.all(cluster.nodes.map((node) => node.calls("cluster\\|slots")));
+    };
+    const before = await looked();
+    // Three times the pause after which a map is asked for again.
+    await sleep(600);
+    assert.deepEqual(await looked(), before, "nobody asks for the map on and on");
+    const names = namesOf([0, 15], 1, "removed");
+    for (const name of each(names))
+      assert.ok((await spend(store, account(name), perDay(3))).admitted);
+  });
+
+  it("has no node for the slots of one that it has forgotten, until another takes them", async (t) => {
+    const own = await startCluster(2);
+    t.onTestFinished(() => own.close());
+    const link = connectRedis({ address: own.address });
+    t.onTestFinished(() => link.close());
+    await eventually(() => assert.deepEqual(link.health(), { ok: true }));
+    const [kept, gone] = own.clients;
+    assert.ok(kept !== undefined && gone !== undefined);
+    const id = String(await gone.call("CLUSTER", "MYID"));
+    await own.nodes[1]?.kill();
+    const bucket = [...Array(16).keys()].findIndex((one) => own.ownerOf(bucketSlot(one)) === 1);
+    const key = `tg:{${bucket}}:none`;
+    const ask = () => link.send(key, "get", [key]);
+    const whyNot = () => ask().then(String, ({ message }: Error) => message);
+    await eventually(async () => assert.match(await whyNot(), /bucket \d+ at /));
+    await kept.call("CLUSTER", "FORGET", id);
+    await eventually(async () => {
+      assert.equal(
+        await whyNot(),
+        "Redis cannot be reached: no node of the cluster owns the slot yet",
+      );
+    });
+    assert.deepEqual(link.partOf(bucket)?.node, "no node");
+    await kept.call("CLUSTER", "ADDSLOTSRANGE", 8192, 16_383);
+    await eventually(async () => assert.equal(await ask(), null));
+    await eventually(() => assert.deepEqual(link.health(), { ok: true }));
   });
 });

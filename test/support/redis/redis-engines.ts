@@ -205,6 +205,11 @@ export async function addReplica(cluster: TestCluster): Promise<TestRedis> {
   return server;
 }
 
+/** A node that knows of no cluster, as one that was removed and reset. */
+export async function startClusterNode(): Promise<TestRedis> {
+  return (await startNode([], undefined)).server;
+}
+
 async function startNode(more: readonly string[], tls: RedisTls | undefined) {
   const bus = String(await freePort());
   const args = ["--cluster-enabled", "yes", "--cluster-port", bus, ...more];
