@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, rmdir, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "vitest";
@@ -58,6 +58,32 @@ it("counts that run on in stateFile are moved aside and told, once, by the start
   assert.match(told[0] ?? "", new RegExp(`put .*/${aside} in its place`));
   assert.match(aside, /^state\.json\.elsewhere\.\d+$/);
   assert.equal(await readFile(join(stateFile, "..", aside), "utf8"), text);
+});
+
+it("counts that run on in a stateFile that cannot be moved are told at each start, and stay there", async () => {
+  await using state = await newState();
+  const { stateFile, told } = state;
+  const ban = { untilMs: Date.now() + 3_600_000, lengthMs: 60_000, offences: 1 };
+  const account = { usage: {}, strikesMs: [], ban: { ...ban, window: "minute" } } as const;
+  const saved = { environment: "production", account: "a", state: account };
+  const text = [...encodeState([saved])].join("");
+  await writeFile(stateFile, text);
+  // Nobody can take its lock then, the administrator of the machine included.
+  await mkdir(`${stateFile}.lock`);
+  await state.start(REDIS);
+  await state.start(REDIS);
+  const [why = "", again, ...others] = told;
+  assert.deepEqual([again, others, await state.states()], [why, [], ["state.json"]]);
+  assert.equal(await readFile(stateFile, "utf8"), text);
+  assert.match(
+    why,
+    /^state_elsewhere .* has counts and bans of .* cannot be moved aside: Cannot lock/,
+  );
+  assert.match(why, /None of them is in force: .* bans add.* move it by hand/);
+  await rmdir(`${stateFile}.lock`);
+  await state.start(REDIS);
+  assert.match(told[2] ?? "", /^state_elsewhere .* had counts and bans of /);
+  assert.deepEqual((await state.states()).length, 1);
 });
 
 it("a stateFile in which nothing runs on, or that is damaged or of keys, stays as it is", async () => {
