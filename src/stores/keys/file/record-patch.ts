@@ -107,17 +107,20 @@ function findMisfit(before: Records, { keys, accounts }: Records): Misfit | unde
   return undefined;
 }
 
-/** A key that was outside its account's environment before can still be revoked. */
+/**
+ * A key stays in its account: the counts, bans and bills of what it used are there. One that was
+ * outside its account's environment before can still be revoked.
+ */
 function keyMisfit(
   key: KeyRecord,
   was: KeyRecord | undefined,
   owner: AccountRecord | undefined,
 ): string | undefined {
-  const changed = (["digest", "environment"] as const).find(
+  const changed = (["digest", "environment", "account"] as const).find(
     (part) => was && was[part] !== key[part],
   );
   if (changed !== undefined) return `the ${changed} of key ${key.id} never changes`;
-  return was?.account === key.account ? undefined : ownerError(key, owner);
+  return was === undefined ? ownerError(key, owner) : undefined;
 }
 
 /** Whether a change takes a revocation away or puts it off. */
