@@ -56,7 +56,7 @@ end
 -- the user lacks the key is whole.
 local function has_other_type(reply)
   if type(reply) ~= 'table' or not reply.err then return false end
-  if not string.find(reply.err, 'WRONGTYPE', 1, true) then error(reply.err) end
+  if not string.find(reply.err, 'WRONGTYPE', 1, true) then fail(reply.err) end
   return true
 end
 
@@ -67,10 +67,10 @@ local function read_apart(key, field)
   local hash, name = place_apart(key, field)
   local text = pcall('HGET', hash, name)
   if type(text) ~= 'table' then
-    return text or nil, false, not text and call('HLEN', hash) == 0 and is_moving(hash)
+    return text or nil, false, not text and ask_first('HLEN', hash) == 0 and is_moving(hash)
   end
   if is_moving(hash) then return nil, false, true end
-  if has_other_type(text) then call('DEL', hash) end
+  if has_other_type(text) then ask_first('DEL', hash) end
   return nil, true, false
 end
 
@@ -79,11 +79,11 @@ end
 local function write_apart(key, field, text, ends, now, fresh)
   local hash, name = place_apart(key, field)
   if fresh then
-    local all = call('HGETALL', hash)
+    local all = ask_first('HGETALL', hash)
     for i = 1, #all, 2 do
       local begun = is_window(all[i]) and read_window(all[i + 1])
       local is_over = not begun or latest_end(all[i], begun) <= now
-      if is_over and #all[i] > 1 then call('HDEL', hash, all[i]) end
+      if is_over and #all[i] > 1 then ask_first('HDEL', hash, all[i]) end
     end
   end
   ask_first('HSET', hash, name, text)

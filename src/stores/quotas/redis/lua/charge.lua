@@ -63,7 +63,7 @@ local function charge(key, requests, plan)
     total = (total + charged) % EXACT
     counts[i], set[2 * i - 1], set[2 * i] = charged, fields[i], texts[i] .. ' ' .. charged .. ' 0'
   end
-  if call('HLEN', key) ~= held then return false end
+  if ask_first('HLEN', key) ~= held then return false end
   local left = ask_first('PTTL', key)
   -- A further account of the call may need what this one does not.
   if fresh or left < 0 or #KEYS ~= 1 then ask_permission(key, left) end

@@ -20,7 +20,10 @@ local day_repaired = false
 -- right is missing.
 local function increase(hash, field, by)
   local sum = pcall('HINCRBY', hash, field, by)
-  if type(sum) == 'number' then return sum end
+  if type(sum) == 'number' then
+    has_counted = true
+    return sum
+  end
   if find(sum.err, 'WRONGTYPE', 1, true) then
     call('DEL', hash)
   elseif find(sum.err, 'integer', 1, true) or find(sum.err, 'overflow', 1, true) then
@@ -28,7 +31,7 @@ local function increase(hash, field, by)
   else
     return nil
   end
-  day_repaired = true
+  day_repaired, has_counted = true, true
   return call('HINCRBY', hash, field, by)
 end
 

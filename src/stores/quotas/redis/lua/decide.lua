@@ -111,7 +111,7 @@ local function decider()
   local function read(key)
     local all = pcall('HGETALL', key)
     if has_other_type(all) then
-      call('DEL', key)
+      ask_first('DEL', key)
       return nil
     end
     local stored = {}
@@ -300,8 +300,8 @@ local function decider()
         set[size + 1], set[size + 2] = 'k', joined(strikes)
         size = size + 2
       end
-      if ban_changed and not ban then call('HDEL', key, 'b') end
-      if strikes_changed and not strikes[1] then call('HDEL', key, 'k') end
+      if ban_changed and not ban then ask_first('HDEL', key, 'b') end
+      if strikes_changed and not strikes[1] then ask_first('HDEL', key, 'k') end
       if size > 0 then ask_first('HSET', key, unpack(set, 1, size)) end
       -- Its time to live is only ever extended.
       local life = lifetime(key, stored, fields, count, strikes, ban)

@@ -62,7 +62,7 @@ local function meter_field(hash, field, meter, life)
   if not number then
     number = increase_day(hash, '#', 1, life)
     if not number then return nil end
-    call('HSET', hash, meter, format('%.0f', number))
+    ask_first('HSET', hash, meter, format('%.0f', number))
   end
   return 100 * number + field / 3
 end
@@ -89,7 +89,7 @@ local function keep_waiting(key, day, admitted, beyond, kept)
   else
     waiting = waiting and waiting .. ' ' or ''
   end
-  call('HSET', key, 'y', waiting .. format('%.0f %.0f %.0f', day, admitted, beyond))
+  ask_first('HSET', key, 'y', waiting .. format('%.0f %.0f %.0f', day, admitted, beyond))
   if call('PTTL', key) < kept then pcall('PEXPIRE', key, format('%.0f', kept)) end
 end
 
@@ -109,7 +109,7 @@ local function remember_meter(key, day, meter, units, kept, now)
   if units == 0 or add_to_meter(key, day, meter, units, kept, now) then return end
   local hash = meters_of(key)
   local waiting = call('HGET', hash, 'y')
-  call('HSET', hash, 'y', (waiting and waiting .. ' ' or '') .. format('%s %.0f %.0f', meter, day, units))
+  ask_first('HSET', hash, 'y', (waiting and waiting .. ' ' or '') .. format('%s %.0f %.0f', meter, day, units))
   if call('PTTL', hash) < kept then pcall('PEXPIRE', hash, format('%.0f', kept)) end
 end
 
@@ -142,5 +142,5 @@ local function remember_waiting(key, waiting, kept, now)
       left = left .. format('%s%s %s %s', left == '' and '' or ' ', day, admitted, beyond)
     end
   end
-  if left == '' then call('HDEL', key, 'y') elseif left ~= waiting then call('HSET', key, 'y', left) end
+  if left == '' then call('HDEL', key, 'y') elseif left ~= waiting then ask_first('HSET', key, 'y', left) end
 end

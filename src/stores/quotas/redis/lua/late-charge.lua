@@ -108,13 +108,13 @@ for i, key in ipairs(KEYS) do
   if size > 0 then
     local known = lowered[key]
     if known and known.marked then set[size + 1], set[size + 2] = 'q', pairs_text(known.marks, now) end
-    call('HSET', key, unpack(set))
+    ask_first('HSET', key, unpack(set))
     local life = until_ms - now + SPARE
     if left < life then call('PEXPIRE', key, format('%.0f', life)) end
   end
   for _, each in ipairs(apart) do write_apart(key, each[1], each[2], each[3], now, false) end
   local meters = lowered[meters_of(key)]
-  if meters and meters.marked then call('HSET', meters_of(key), 'q', pairs_text(meters.marks, now)) end
+  if meters and meters.marked then ask_first('HSET', meters_of(key), 'q', pairs_text(meters.marks, now)) end
   if kept > 0 then
     for meter, day, units in string.gmatch(metered, '(#[%w-]+) (%d+) (-?%d+)') do
       settle_meter(key, meter, tonumber(day), tonumber(units))

@@ -14,7 +14,7 @@ if late then return late end
 -- Its refusal of a right names the script, in which it could have come after a write.
 local why = pcall('HINCRBY', KEYS[1], '?', '?').err
 if not find(why, 'integer', 1, true) and not is_moving(KEYS[1]) then
-  return redis.error_reply(find(why, 'script', 1, true) and 'NOPERM HINCRBY' or why)
+  return redis.error_reply(find(why, 'script', 1, true) and "NOPERM to run the 'hincrby' command" or why)
 end
 
 local kept = tonumber(ARGV[2])

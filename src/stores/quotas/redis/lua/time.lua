@@ -15,15 +15,26 @@ local floor, max, min, abs = math.floor, math.max, math.min, math.abs
 local match, format, sub = string.match, string.format, string.sub
 local call, pcall = redis.call, redis.pcall
 
--- Runs a command that every charge of a script needs before it is written. A script without the right
--- to it has charged nothing, and its error says so to store-failure.ts. Redis judges a key by itself, so
--- the error of a key that is denied says no more than before.
-local function ask_first(...)
-  local reply = pcall(...)
+-- Whether the script may have written a count. Each write of one sets it: ask_first and increase.
+local has_counted = false
+
+-- Raises the error of a command. If it is a right that is missing, of a script that has counted nothing,
+-- the error says so to store-failure.ts.
+local function fail(why)
+  local is_denied = string.find(why, ' run ', 1, true)
+  error(is_denied and not has_counted and why .. ', before any charge' or why)
+end
+
+-- Runs a command. An error of it is raised, see fail.
+local function ask_first(command, ...)
+  local reply = pcall(command, ...)
   local why = type(reply) == 'table' and reply.err
-  if not why then return reply end
-  if string.find(why, ' run ', 1, true) then error(why .. ', before any charge') end
-  return call(...)
+  if not why then
+    if command == 'HSET' then has_counted = true end
+    return reply
+  end
+  if string.find(why, ' run ', 1, true) then fail(why) end
+  return call(command, ...)
 end
 
 -- The instant of this call: that of the test clock or, if the argument is negative, that of Redis.
