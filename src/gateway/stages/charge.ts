@@ -157,29 +157,29 @@ export function standAsKnown(
   { caller, limits, served }: Asked,
   read?: QuotaDecision,
 ): void {
-  const known = knownWith(limits, quotas.lastKnown(caller, limits), read) ?? {
-    windows: unusedWindows(limits, now()),
-    nowMs: now(),
-  };
+  const known = knownWith(limits, quotas.lastKnown(caller, limits), read, now());
   const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
   exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));
   announceRateLimit(style, exchange, inForce);
 }
 
-/** The last known state, with the windows of `read` of which it knows nothing. */
+/** The last known state. Of a window of which it knows nothing, what was read, while the window runs. */
 function knownWith(
   limits: readonly Limit[],
   last: QuotaDecision | undefined,
   read: QuotaDecision | undefined,
-): QuotaDecision | undefined {
-  if (read === undefined) return last;
-  const windows = limits.flatMap((limit, i) => {
-    const known = last?.windows[i];
-    if (known !== undefined && !known.isUnknown) return known;
-    const counter = counterName(limit);
-    return read.windows.find((one) => counterName(one) === counter) ?? known ?? [];
+  storeMs: number,
+): AnnouncedDecision {
+  const nowMs = last?.nowMs ?? storeMs;
+  const windows = (last?.windows ?? unusedWindows(limits, nowMs)).map((usage) => {
+    if (last !== undefined && !usage.isUnknown) return usage;
+    const counter = counterName(usage);
+    const running = read?.windows.find((one) => {
+      return one.resetMs > nowMs && counterName(one) === counter;
+    });
+    return running ?? usage;
   });
-  return { ...(last ?? read), windows };
+  return { windows, nowMs, ban: (last ?? read)?.ban };
 }
 
 function judgeAnswer(

@@ -114,6 +114,18 @@ describe("standing", () => {
     await house.law();
   });
 
+  it("has the fields of a window that runs, though its answer is told again after another", async () => {
+    let nowMs = NOON;
+    await using house = await startTestGateway({ ...OPTIONS, now: () => nowMs });
+    const { key } = await house.issue({ limits: { second: 5 } });
+    const resets = [];
+    for (nowMs of [NOON, NOON + 1, NOON + 1_001]) {
+      const answer = await sendRequest(house.port, { key, path: PATH });
+      resets.push(rateLimitFieldsOf(answer).reset - NOON / 1_000);
+    }
+    assert.deepEqual(resets, [1, 1, 2]);
+  });
+
   it("needs a valid key, and refuses a suspended account", async () => {
     await using house = await startTestGateway(OPTIONS);
     const none = await sendRequest(house.port, { path: PATH });

@@ -240,19 +240,21 @@ export function windowIn(
   return windowsOf(cached).find((one) => one.counter === counter && one.startMs === startMs);
 }
 
+/** An instant of the store's clock, and how long ago that was, at least. */
+export type ToldAt = Pick<RoundTrip, "nowMs" | "clock"> & { readonly ageMs: number };
+
 /**
- * The decision with counts that the store reported at `nowMs` of its clock, `ageMs` ago. The count of a window
- * that was decided since then stays. If no decision was known, or only another window of the
- * counter, the limit is unknown and is set to the greatest number.
+ * The decision with counts that the store reported at `told`. The count of a window that was decided
+ * since then stays. If no decision was known, or only another window of the counter, the limit is
+ * unknown and is set to the greatest number.
  */
 export function withCounts(
   cached: CachedDecision | undefined,
   counts: readonly WindowTotal[],
-  nowMs: number,
-  ageMs = 0,
+  { nowMs, ageMs, clock }: ToldAt,
 ): CachedDecision {
   const receivedMs = performance.now() - ageMs;
-  const message = { sentMs: receivedMs, receivedMs, nowMs, clock: cached?.trip.clock };
+  const message = { sentMs: receivedMs, receivedMs, nowMs, clock };
   const trip = cached !== undefined && cached.trip.nowMs > nowMs ? cached.trip : message;
   const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
     const window = counterWindow(counter);
@@ -291,17 +293,16 @@ export function withCounts(
 }
 
 /**
- * The decision with a ban of the era `banEra`, known at `nowMs` of the store's clock. `toldMsAgo` is
- * how long ago that was if another gateway told it.
+ * The decision with a ban of the era `banEra`, known at `at`. `isTold`: another gateway told it, and
+ * the store did not.
  */
 export function withBan(
   cached: CachedDecision | undefined,
   ban: Ban,
-  { nowMs, toldMsAgo }: { readonly nowMs: number; readonly toldMsAgo: number | undefined },
-  banEra: number,
+  at: ToldAt,
+  { isTold, banEra }: { readonly isTold: boolean; readonly banEra: number },
 ): CachedDecision {
-  const counted = withCounts(cached, [], nowMs, toldMsAgo);
-  const isTold = toldMsAgo !== undefined;
+  const counted = withCounts(cached, [], at);
   return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra, isTold } };
 }
 

@@ -3,7 +3,7 @@ import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
-import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
+import { type AccountRef, accountId, bucketOf, isAddressId } from "../account-ref.ts";
 import type { LostCount, WindowTotal } from "../outage-handler.ts";
 import type { ChargeResult } from "../quota-store.ts";
 import {
@@ -11,6 +11,7 @@ import {
   onlyBan,
   onlyCounts,
   type RoundTrip,
+  type ToldAt,
   windowIn,
   withBan,
   withCounts,
@@ -37,10 +38,12 @@ export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean
 
 /**
  * The last answer of the store about each account, and the refusals that follow from it. `clock` is
- * the store's test clock. Without it the time since an answer is measured.
+ * the store's test clock. Without it the time since an answer is measured. `clockOf` is the clock of
+ * the node that has a bucket.
  */
 export class DecisionCache {
   readonly #clock: (() => number) | undefined;
+  readonly #clockOf: ((bucket: number) => RoundTrip["clock"]) | undefined;
   readonly #accounts = new AgingMap<CachedDecision>();
   /** Client addresses have a place of their own, so that no number of them drops an account. */
   readonly #addresses = new AgingMap<CachedDecision>(ADDRESSES);
@@ -56,8 +59,9 @@ export class DecisionCache {
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
   #bansFrom = 0;
 
-  constructor(clock?: () => number) {
+  constructor(clock?: () => number, clockOf?: (bucket: number) => RoundTrip["clock"]) {
     this.#clock = clock;
+    this.#clockOf = clockOf;
   }
 
   /** The last answer. Nothing but the ban is left of one that is outdated, if it is believed. */
@@ -188,7 +192,7 @@ export class DecisionCache {
     const cached = this.#mapOf(id).get(id);
     if (counts.length === 0) return;
     const era = cached?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withCounts(cached, counts, nowMs), era });
+    this.#mapOf(id).set(id, { ...withCounts(cached, counts, this.#at(accountRef, nowMs)), era });
   }
 
   /**
@@ -216,7 +220,9 @@ export class DecisionCache {
     const cached = this.#mapOf(id).get(id);
     if (cached !== undefined && cached.trip.nowMs > nowMs) return;
     const era = cached?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withBan(cached, ban, { nowMs, toldMsAgo }, this.#era), era });
+    const notes = { isTold: toldMsAgo !== undefined, banEra: this.#era };
+    const banned = withBan(cached, ban, this.#at(accountRef, nowMs, toldMsAgo), notes);
+    this.#mapOf(id).set(id, { ...banned, era });
   }
 
   /**
@@ -262,6 +268,13 @@ export class DecisionCache {
     return { ...answer, earned };
   }
 
+  /** When the store said `nowMs`. Its answer may have been late. */
+  #at(accountRef: AccountRef, nowMs: number, leastMs = 0): ToldAt {
+    const clock = this.#clockOf?.(bucketOf(accountRef));
+    const atMs = performance.now();
+    return { nowMs, clock, ageMs: Math.max(leastMs, measuredSince({ nowMs, clock }, atMs)) };
+  }
+
   #delete(id: string): void {
     this.#mapOf(id).delete(id);
   }
@@ -285,7 +298,10 @@ export class DecisionCache {
  * The time since `thenMs`, or since the answer by the store's clock if that has certainly advanced
  * further: it was set ahead, or this machine was suspended.
  */
-function measuredSince({ nowMs, clock }: RoundTrip, thenMs: number): number {
+function measuredSince(
+  { nowMs, clock }: Pick<RoundTrip, "nowMs" | "clock">,
+  thenMs: number,
+): number {
   const atMs = performance.now();
   return Math.max(atMs - thenMs, (clock?.latestAt(atMs) ?? nowMs) - nowMs);
 }

@@ -97,7 +97,7 @@ class RedisQuotaStore implements QuotaStore {
     this.#link = link;
     this.#options = options;
     const quotaClient = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
-    const decisionCache = new DecisionCache(now);
+    const decisionCache = new DecisionCache(now, quotaClient.clockOf);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#quotaClient = quotaClient;
     this.activity = new RedisActivity(

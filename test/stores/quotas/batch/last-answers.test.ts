@@ -91,7 +91,7 @@ describe("what is known of an account", () => {
     // A test clock may go back.
     assert.deepEqual(decisionAfter(cached, 0, limits).windows, first.windows);
     const counts = [{ counter: "day", startMs: NOON - 43_200_000, used: 7 }];
-    const lowered = withCounts(cached, counts, NOON + 2);
+    const lowered = withCounts(cached, counts, { nowMs: NOON + 2, ageMs: 0 });
     assert.deepEqual(
       decisionAfter(lowered, 0, limits).windows.map(({ used }) => used),
       [60, 7],

@@ -302,3 +302,22 @@ it.each([
     await eventually(() => assert.equal(house.store.charges().uncertainUnits, charged));
   },
 );
+
+it("an answer that comes late tells no window that has ended since", async () => {
+  await using proxy = await openTcpProxy(server);
+  await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+  const perSecond = { ...quotaRequest, limits: [{ window: "second", limit: 5 } as const] };
+  await eventually(async () => {
+    assert.ok("decision" in (await house.store.charge(account("in-time"), perSecond)));
+  });
+  const accountRef = account("first-is-late");
+  proxy.behave({ answerLatencyMs: 1_500 });
+  assert.deepEqual(await house.store.charge(accountRef, perSecond), { unavailable: true });
+  const { windows } = await eventually(() => {
+    const known = house.store.lastKnown(accountRef, perSecond.limits);
+    assert.ok(known, "the answer has not come yet");
+    return known;
+  });
+  // The store's clock is known to a few milliseconds; the answer was made in the second before.
+  assert.ok((windows[0]?.resetMs ?? 0) > Date.now() - 250, `ended at ${windows[0]?.resetMs}`);
+});
