@@ -1,18 +1,14 @@
-import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { costIn, type Limit } from "../../../core/quota/windows.ts";
+import type { QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Limit } from "../../../core/quota/windows.ts";
 import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, OutageHandler, UncertainCharge } from "../outage-handler.ts";
-import type {
-  AccountRequest,
-  ChargeResult,
-  FailurePolicy,
-  StoreUnavailable,
-} from "../quota-store.ts";
+import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
+import type { ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { AccountDebt } from "./account-debt.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
+import { KnownAccounts } from "./known-accounts.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
 import { OutagePeers } from "./outage-peers.ts";
 import { DebtSettlement } from "./settlement.ts";
@@ -42,6 +38,7 @@ export class CircuitBreaker {
   readonly #context: BreakerContext;
   readonly #bucket: number;
   readonly #accounts: LocalQuotas;
+  readonly known: KnownAccounts;
   readonly #settlement: DebtSettlement;
   #failuresInRow = 0;
   /**
@@ -64,6 +61,11 @@ export class CircuitBreaker {
     this.#peers = new OutagePeers(context);
     const { quotaClient, decisionCache, onUncertain, corrections } = context;
     this.#accounts = new LocalQuotas(accountsMax, corrections.onSettlementLost);
+    this.known = new KnownAccounts({
+      ...{ decisionCache, corrections, accounts: this.#accounts },
+      mode: () => this.#outageMode(),
+      outageContext: (accountRef) => this.#outageContext(accountRef),
+    });
     const { debts } = this.#accounts;
     this.#settlement = new DebtSettlement({
       quotaClient,
@@ -122,23 +124,6 @@ export class CircuitBreaker {
         return { ...answer, earned };
       }
     }
-  }
-
-  /** See OutageHandler.withOwed. */
-  withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
-    const { debts } = this.#accounts;
-    if (debts.areNone) return refused;
-    return { ...refused, decision: debts.countIn(accountRef, refused.decision) };
-  }
-
-  /** See OutageHandler.lastKnown. */
-  lastKnown(...[accountRef, limits, known]: Parameters<OutageHandler["lastKnown"]>) {
-    const { onStoreFailure } = this.#context.policy;
-    if (onStoreFailure === "deny" || !(this.isTripped || this.#isAbsent)) return known;
-    // Beside a ban, a refusal tells the whole limits.
-    if (known?.ban !== undefined) return this.#accounts.debts.countIn(accountRef, known);
-    const context = this.#outageContext(accountRef);
-    return this.#accounts.peek(accountRef, limits, context, onStoreFailure);
   }
 
   /** See OutageHandler.prepare. */
@@ -305,46 +290,6 @@ export class CircuitBreaker {
     return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
 
-  /** See CallObserver.onLateDecision. */
-  onLateDecision({ accountRef, quotaRequest }: AccountRequest, decision: QuotaDecision): void {
-    const { debts } = this.#accounts;
-    const { decisionCache, corrections } = this.#context;
-    this.#learnBan(accountRef, quotaRequest, decision);
-    if (
-      decision.granted === 0 ||
-      decision.windows.every((one) => costIn(one, quotaRequest.cost ?? 1) === 0)
-    ) {
-      return;
-    }
-    for (const usage of debts.subtract(accountRef, quotaRequest, decision)) {
-      corrections.onCounted({ accountRef, plan: quotaRequest.plan, usage });
-    }
-    const totals = debts.totalsOf(accountRef, decision.windows);
-    decisionCache.learnCounts(accountRef, totals, decision.nowMs);
-  }
-
-  /** See OutageHandler.onReading. */
-  onReading(accountRef: AccountRef, { windows, ban, nowMs }: QuotaDecision): void {
-    const { decisionCache } = this.#context;
-    const totals = this.#accounts.debts.totalsOf(accountRef, windows);
-    // An unused window is told as unused anyway, and an account may have many operations.
-    const counts = totals.filter(({ counter, startMs, used }) => {
-      return used > 0 || decisionCache.countOf(accountRef, counter, startMs) > 0;
-    });
-    decisionCache.learnCounts(accountRef, counts, nowMs);
-    if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
-  }
-
-  /** Reports a ban that no request was told, and refuses for it from now on. */
-  #learnBan(accountRef: AccountRef, { plan }: QuotaRequest, decision: QuotaDecision): void {
-    const { ban, newBan: earned, nowMs } = decision;
-    const { decisionCache, corrections } = this.#context;
-    if (earned === undefined) return;
-    if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
-    if (this.#accounts.isBanned(accountRef, nowMs)) return;
-    corrections.onBanned({ accountRef, plan, decision, earned });
-  }
-
   #onStoreBack(): void {
     this.#isAbsent = false;
     this.#peers.onStoreBack(this.#context.quotaClient.clockOf(0).now());
@@ -380,6 +325,13 @@ export class CircuitBreaker {
     if (isHeld) return;
     if (isAwaited) this.#accounts.beginOutage();
     else this.#accounts.endOutage();
+  }
+
+  /** See KnownAccountsOptions.mode. */
+  #outageMode(): "local" | "allow" | undefined {
+    const { onStoreFailure } = this.#context.policy;
+    const isAway = this.isTripped || this.#isAbsent;
+    return onStoreFailure === "deny" || !isAway ? undefined : onStoreFailure;
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {

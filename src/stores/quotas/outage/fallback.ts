@@ -137,7 +137,7 @@ class StoreFallback implements Fallback {
   }
 
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
-    return this.#breakerOf(accountRef).withOwed(accountRef, refused);
+    return this.#breakerOf(accountRef).known.withOwed(accountRef, refused);
   }
 
   settle(...settlement: Parameters<OutageHandler["settle"]>): void {
@@ -154,15 +154,15 @@ class StoreFallback implements Fallback {
   }
 
   onLateDecision(request: AccountRequest, decision: QuotaDecision): void {
-    this.#breakerOf(request.accountRef).onLateDecision(request, decision);
+    this.#breakerOf(request.accountRef).known.onLateDecision(request, decision);
   }
 
   lastKnown(...[accountRef, ...known]: Parameters<OutageHandler["lastKnown"]>) {
-    return this.#breakerOf(accountRef).lastKnown(accountRef, ...known);
+    return this.#breakerOf(accountRef).known.lastKnown(accountRef, ...known);
   }
 
   onReading(accountRef: AccountRef, decision: QuotaDecision): void {
-    this.#breakerOf(accountRef).onReading(accountRef, decision);
+    this.#breakerOf(accountRef).known.onReading(accountRef, decision);
   }
 
   lostUnits(): number {
