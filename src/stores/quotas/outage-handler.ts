@@ -7,6 +7,7 @@ import type {
   AccountRequest,
   ChargeResult,
   FailurePolicy,
+  LastKnownOptions,
   LateBan,
   LateUsage,
   StoreUnavailable,
@@ -122,12 +123,13 @@ export interface OutageHandler extends CallObserver {
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult;
   /**
    * The last known state of an account of which the store told `known`. In an outage it is what a
-   * request that costs nothing would be told now.
+   * request that costs nothing would be told now, unless the account was read.
    */
   lastKnown(
     accountRef: AccountRef,
     limits: readonly Limit[],
     known: QuotaDecision | undefined,
+    options: LastKnownOptions,
   ): QuotaDecision | undefined;
   /** Keeps what the store told of an account that was read, as its last known state. */
   onReading(accountRef: AccountRef, decision: QuotaDecision): void;

@@ -151,6 +151,12 @@ export type AccountBan = AccountRef & { readonly ban: Ban; readonly leftMs: numb
 export type RepeatableChange = { readonly ageMs: number; readonly sameMs: number };
 
 /**
+ * `isRead`: the answer also tells what was read of the account, so that the windows have their whole
+ * limits in an outage too.
+ */
+export type LastKnownOptions = { readonly isRead?: boolean };
+
+/**
  * Decides requests: all that the path of a request needs. Every implementation passes
  * test/stores/quotas/quota-store.ts unchanged.
  *
@@ -180,7 +186,11 @@ export interface QuotaDecider {
    * because its counts stay valid, and in an outage the windows are as a request would be told them
    * that costs nothing. Changes nothing.
    */
-  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined;
+  lastKnown(
+    accountRef: AccountRef,
+    limits?: readonly Limit[],
+    options?: LastKnownOptions,
+  ): QuotaDecision | undefined;
 
   /**
    * Drops the cached refusals of one account whose windows have changed, without a name those of all

@@ -68,6 +68,23 @@ describe("a standing that is asked for more often than the store is", () => {
   }
 });
 
+it("a standing tells in its fields the limit that its body has, right after an answer came late", async () => {
+  const store = `redis://127.0.0.1:${proxy.port}`;
+  const timed = { onStoreFailure: "local", expectedGateways: 2, storeTimeout: "100ms" };
+  await using house = await open({ store, ...timed });
+  for (let i = 0; i < 5; i++) await left(house);
+  proxy.behave({ answerLatencyMs: 300 });
+  const [, late] = await left(house);
+  proxy.behave({});
+  assert.match(late, / of 3$/, "the answer was not late");
+  const answer = await sendRequest(house.port, { key: KEY, path: STANDING });
+  const { windows } = JSON.parse(answer.body.toString()) as { windows: { limit: number }[] };
+  assert.equal(windows[0]?.limit, 10);
+  const { limit, remaining } = rateLimitFieldsOf(answer);
+  assert.deepEqual([limit, remaining], [10, 4]);
+  assert.equal(standardItems(answer, "RateLimit").get("month")?.r, 4);
+});
+
 describe("while the store is unreachable, an answer without a decision", () => {
   const ask = async (house: TestGateway, paths: readonly string[]) => {
     const answers = [];

@@ -34,12 +34,14 @@ export class KnownAccounts {
   }
 
   /** See OutageHandler.lastKnown. */
-  lastKnown(...[accountRef, limits, known]: Parameters<OutageHandler["lastKnown"]>) {
+  lastKnown(...[accountRef, limits, known, options]: Parameters<OutageHandler["lastKnown"]>) {
     const { accounts, mode, outageContext } = this.#options;
     const admitting = mode();
     if (admitting === undefined) return known;
     // Beside a ban, a refusal tells the whole limits.
-    if (known?.ban !== undefined) return accounts.debts.countIn(accountRef, known);
+    if (options.isRead || known?.ban !== undefined) {
+      return known && accounts.debts.countIn(accountRef, known);
+    }
     return accounts.peek(accountRef, limits, outageContext(accountRef), admitting);
   }
 

@@ -23,6 +23,7 @@ import type {
   AccountBan,
   BanCause,
   ImposedBan,
+  LastKnownOptions,
   OddCharges,
   OnMissing,
   QuotaStore,
@@ -165,9 +166,14 @@ class RedisQuotaStore implements QuotaStore {
     this.#outage.settle(accountRef, holds, meterChanges(holds, used));
   }
 
-  lastKnown(accountRef: AccountRef, limits?: readonly Limit[]): QuotaDecision | undefined {
+  lastKnown(
+    accountRef: AccountRef,
+    limits?: readonly Limit[],
+    options: LastKnownOptions = {},
+  ): QuotaDecision | undefined {
     const known = this.#decisionCache.lastKnown(accountRef, limits);
-    return limits === undefined ? known : this.#outage.lastKnown(accountRef, limits, known);
+    if (limits === undefined) return known;
+    return this.#outage.lastKnown(accountRef, limits, known, options);
   }
 
   invalidate(accountRef?: AccountRef): void {
