@@ -157,7 +157,8 @@ export function standAsKnown(
   { caller, limits, served }: Asked,
   read?: QuotaDecision,
 ): void {
-  const last = quotas.lastKnown(caller, limits, { isRead: read !== undefined });
+  const hasBans = served.bans !== undefined;
+  const last = quotas.lastKnown(caller, limits, { isRead: read !== undefined, hasBans });
   const known = knownWith(limits, last, read, now());
   const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
   exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));

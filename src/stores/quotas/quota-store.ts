@@ -152,9 +152,10 @@ export type RepeatableChange = { readonly ageMs: number; readonly sameMs: number
 
 /**
  * `isRead`: the answer also tells what was read of the account, so that the windows have their whole
- * limits in an outage too.
+ * limits in an outage too. `hasBans`: whether bans are on, default true; a known ban is not told
+ * without them.
  */
-export type LastKnownOptions = { readonly isRead?: boolean };
+export type LastKnownOptions = { readonly isRead?: boolean; readonly hasBans?: boolean };
 
 /**
  * Decides requests: all that the path of a request needs. Every implementation passes

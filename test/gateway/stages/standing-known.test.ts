@@ -5,6 +5,7 @@ import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
 import { useProxiedRedis } from "../../support/redis/redis-of-file.ts";
 import { rateLimitFieldsOf, sendRequest, standardItems } from "../../support/wire/client.ts";
+import { onlyValue } from "../../support/wire/response.ts";
 
 const { server, proxy } = await useProxiedRedis();
 const STANDING = "/v1/_limits";
@@ -91,10 +92,15 @@ describe("while the store is unreachable, an answer without a decision", () => {
     for (const path of paths) answers.push(await left(house, path));
     return answers;
   };
-  const openAway = async (onStoreFailure: string) => {
+  const openAway = async (
+    onStoreFailure: string,
+    bans: unknown = "off",
+    prepare = async (_house: TestGateway) => {},
+  ) => {
     const store = `redis://127.0.0.1:${proxy.port}`;
-    const house = await open({ store, onStoreFailure, expectedGateways: 2 });
+    const house = await open({ store, onStoreFailure, expectedGateways: 2, bans });
     for (let i = 0; i < 7; i++) await left(house);
+    await prepare(house);
     await proxy.refuse();
     await eventually(() => house.said.some(({ kind }) => kind === "store_away"), {
       withinMs: 10_000,
@@ -116,6 +122,22 @@ describe("while the store is unreachable, an answer without a decision", () => {
       [503, "0 of 2"],
       [403, "0 of 2"],
       [503, "0 of 2"],
+    ]);
+  });
+
+  it("tells the share as the limit once a reload has turned bans off, and before it the ban", async () => {
+    await using house = await openAway("local", {}, async (banning) => {
+      const body = JSON.stringify({ id: ACCOUNT, for: "1h" });
+      assert.equal((await banning.admin("/api/bans", { method: "POST", body })).status, 201);
+    });
+    const banned = await sendRequest(house.port, { key: KEY, path: METERED });
+    assert.equal(onlyValue(banned, "X-RateLimit-Window"), "ban");
+    await house.rewrite({ bans: "off" });
+    assert.ok((await house.gateway.reload()).ok);
+    assert.deepEqual(await ask(house, [METERED, "/v1/pets", METERED]), [
+      [403, "2 of 2"],
+      [200, "1 of 2"],
+      [403, "1 of 2"],
     ]);
   });
 

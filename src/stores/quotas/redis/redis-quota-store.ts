@@ -171,8 +171,9 @@ class RedisQuotaStore implements QuotaStore {
     limits?: readonly Limit[],
     options: LastKnownOptions = {},
   ): QuotaDecision | undefined {
-    const known = this.#decisionCache.lastKnown(accountRef, limits);
-    if (limits === undefined) return known;
+    const last = this.#decisionCache.lastKnown(accountRef, limits);
+    if (limits === undefined) return last;
+    const known = last && options.hasBans === false ? { ...last, ban: undefined } : last;
     return this.#outage.lastKnown(accountRef, limits, known, options);
   }
 
