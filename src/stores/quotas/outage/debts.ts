@@ -2,6 +2,7 @@ import { dayOf } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import { costIn } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
+import { BoundedAccounts } from "../bounded-accounts.ts";
 import type { OnSettlementLost, UncertainCharge, WindowTotal } from "../outage-handler.ts";
 import type { LateUsage } from "../quota-store.ts";
 import {
@@ -14,7 +15,6 @@ import {
   takeBackUnits,
   windowDebt,
 } from "./account-debt.ts";
-import { BoundedAccounts } from "./bounded-accounts.ts";
 import { addMeter, metersOf } from "./meter-debts.ts";
 
 /** The part of a request that a debt is reported with. */

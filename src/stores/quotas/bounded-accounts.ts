@@ -1,4 +1,4 @@
-import { isAddressId } from "../account-ref.ts";
+import { isAddressId } from "./account-ref.ts";
 
 /** The part of the places that all addresses share: one in ten. */
 const ADDRESSES_PART = 10;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { BoundedAccounts } from "../../../../src/stores/quotas/outage/bounded-accounts.ts";
-import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
-import { asking, terms } from "./local-kit.ts";
+import { BoundedAccounts } from "../../../src/stores/quotas/bounded-accounts.ts";
+import { LocalQuotas } from "../../../src/stores/quotas/outage/local-quotas.ts";
+import { asking, terms } from "./outage/local-kit.ts";
 
 describe("a bounded place for accounts", () => {
   it("drops the oldest account for a new one, and for one that it has nothing", () => {
