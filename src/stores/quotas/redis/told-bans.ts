@@ -1,4 +1,5 @@
 import type { Ban } from "../../../core/quota/bans.ts";
+import { BoundedAccounts } from "../bounded-accounts.ts";
 import { parseBan } from "./decide-codec.ts";
 import { windowField } from "./window-fields.ts";
 
@@ -17,7 +18,7 @@ export type RecentBan = {
 };
 
 const MARKER = "!ban";
-/** If more accounts than this are remembered, all are forgotten. */
+/** The most accounts with a ban that are remembered, and the most with a lift. */
 const ACCOUNTS_MAX = 10_000;
 
 /**
@@ -51,10 +52,14 @@ export function parseToldBans(words: readonly string[]): readonly ToldBan[] {
 
 /**
  * The last ban or lift that was told of each account, by the instants of the store's clock, because
- * the message of an earlier change may arrive after that of a later one.
+ * the message of an earlier change may arrive after that of a later one. Lifts, which any change of
+ * an account counts as, have places of their own, so that no number of them drops a ban.
  */
 export class ToldBans {
-  readonly #last = new Map<string, ToldBan>();
+  readonly #bans = new BoundedAccounts<ToldBan>(ACCOUNTS_MAX);
+  readonly #lifts = new BoundedAccounts<ToldBan>(ACCOUNTS_MAX);
+  /** The latest lift that was dropped: each account without a place may have been lifted then. */
+  #liftedMs = 0;
   #sinceMs = performance.now();
 
   /**
@@ -62,10 +67,17 @@ export class ToldBans {
    * store was set back, as by a failover. No ban counts that is not later than all that was heard.
    */
   hear(told: ToldBan): void {
-    const lastMs = this.#last.get(told.id)?.atMs ?? 0;
-    if (told.ban !== undefined && told.atMs <= lastMs) return;
-    if (this.#last.size >= ACCOUNTS_MAX) this.forget();
-    this.#last.set(told.id, { ...told, atMs: Math.max(lastMs, told.atMs) });
+    const { id, ban } = told;
+    const lastMs = (this.#bans.get(id) ?? this.#lifts.get(id))?.atMs ?? this.#liftedMs;
+    if (ban !== undefined && told.atMs <= lastMs) return;
+    const last = { ...told, atMs: Math.max(lastMs, told.atMs) };
+    if (ban === undefined) {
+      this.#bans.delete(id);
+      this.#liftedMs = Math.max(this.#liftedMs, this.#lifts.add(id, last)?.atMs ?? 0);
+    } else {
+      this.#lifts.delete(id);
+      this.#bans.add(id, last);
+    }
   }
 
   /**
@@ -73,7 +85,7 @@ export class ToldBans {
    * missed since. `nowMs` is the store's clock, rather ahead than behind.
    */
   recent(id: string, nowMs: number): RecentBan | undefined {
-    const { ban, atMs } = this.#last.get(id) ?? { ban: undefined, atMs: 0 };
+    const { ban, atMs } = this.#bans.get(id) ?? { ban: undefined, atMs: 0 };
     const ageMs = Math.max(0, nowMs - atMs);
     const isOrdered = performance.now() - ageMs >= this.#sinceMs;
     return ban !== undefined && isOrdered ? { ban, atMs, toldMsAgo: ageMs } : undefined;
@@ -81,7 +93,9 @@ export class ToldBans {
 
   /** Called when a message was missed: no ban from before it is believed. */
   forget(): void {
-    this.#last.clear();
+    this.#bans.clear();
+    this.#lifts.clear();
+    this.#liftedMs = 0;
     this.#sinceMs = performance.now();
   }
 }

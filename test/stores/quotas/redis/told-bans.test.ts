@@ -1,0 +1,57 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import type { Ban } from "../../../../src/core/quota/bans.ts";
+import { ToldBans } from "../../../../src/stores/quotas/redis/told-bans.ts";
+
+const NOON = Date.UTC(2026, 6, 15, 12);
+const BAN: Ban = { untilMs: NOON + 600_000, lengthMs: 600_000, window: "day", offences: 0 };
+/** Far more accounts than are remembered. */
+const MANY = 30_000;
+
+/** Tells a change of an account at each of the next milliseconds. */
+function tell(toldBans: ToldBans, ban: Ban | undefined, from = NOON): void {
+  for (let i = 0; i < MANY; i++) toldBans.hear({ id: `production:${i}`, atMs: from + i, ban });
+}
+
+function isKnown(toldBans: ToldBans, id: string, atMs: number): boolean {
+  return toldBans.recent(id, atMs) !== undefined;
+}
+
+describe("a ban that was told", () => {
+  it("stays known however many other accounts change", () => {
+    const toldBans = new ToldBans();
+    toldBans.hear({ id: "production:a", atMs: NOON, ban: BAN });
+    tell(toldBans, undefined);
+    assert.ok(isKnown(toldBans, "production:a", NOON));
+    toldBans.hear({ id: "production:a", atMs: NOON + 1, ban: undefined });
+    assert.ok(!isKnown(toldBans, "production:a", NOON));
+  });
+
+  it("is forgotten for later ones, the first one first, and again told is not the first", () => {
+    const toldBans = new ToldBans();
+    tell(toldBans, BAN);
+    const known = () => {
+      return Array.from({ length: MANY }, (_, i) => i).filter((i) => {
+        return isKnown(toldBans, `production:${i}`, NOON + i);
+      });
+    };
+    const before = known();
+    const [first = 0] = before;
+    assert.deepEqual([before.length, before.at(-1)], [MANY - first, MANY - 1]);
+    assert.ok(first > 0, "nothing was forgotten");
+    toldBans.hear({ id: `production:${first}`, atMs: NOON + MANY, ban: BAN });
+    toldBans.hear({ id: "production:other", atMs: NOON + MANY, ban: BAN });
+    assert.deepEqual(known().length, before.length - 1);
+    assert.ok(isKnown(toldBans, `production:${first}`, NOON + MANY));
+  });
+
+  it("is not believed after its lift, though the lift is forgotten, and a later one is", () => {
+    const toldBans = new ToldBans();
+    toldBans.hear({ id: "production:a", atMs: NOON - 1, ban: undefined });
+    tell(toldBans, undefined);
+    toldBans.hear({ id: "production:a", atMs: NOON - 2, ban: BAN });
+    assert.ok(!isKnown(toldBans, "production:a", NOON - 2));
+    toldBans.hear({ id: "production:a", atMs: NOON + MANY, ban: BAN });
+    assert.ok(isKnown(toldBans, "production:a", NOON + MANY));
+  });
+});
