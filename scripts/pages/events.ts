@@ -22,7 +22,7 @@ An event is a line of the [log](log.md) with \`"msg":"event"\`, its \`kind\`, an
 
 | kinds | reported by | how often |
 |---|---|---|
-| \`quota\`, \`overage\`, \`ban\` | the gateway whose request crossed the line | once over all gateways |
+| \`quota\`, \`overage\`, \`ban\` | the gateway whose request crossed the line; for \`overage\` that a change began, the gateway that is first to set a marker in the store | once over all gateways |
 | \`key_…\`, \`account_changed\`, \`sunset\` | the gateway that is first to set a marker in the store, which need not be the one that made the change | once over all gateways that share the store; changes from before the start of every gateway are not reported |
 | \`upstream_…\`, \`store_…\`, \`config_…\` | each gateway that is concerned | once by each |
 

@@ -4,6 +4,7 @@ import type { Config } from "../../src/config/config.ts";
 import type { KeyRecord } from "../../src/core/keys/records.ts";
 import type { Ban } from "../../src/core/quota/bans.ts";
 import type { WindowUsage } from "../../src/core/quota/decide.ts";
+import { OverageEvents } from "../../src/server/events/overage-events.ts";
 import {
   adminEventLogger,
   lateQuotaLogger,
@@ -12,13 +13,20 @@ import {
   logLateBan,
   logQuotaEvents,
 } from "../../src/server/events/quota-events.ts";
-import { createLog } from "../../src/telemetry/log/log.ts";
+import { createLog, type Log } from "../../src/telemetry/log/log.ts";
 
 /** A log, and its events as they were written. */
 function openLog() {
   const events: Readonly<Record<string, unknown>>[] = [];
   const log = createLog({ write: (line) => events.push(JSON.parse(line)) }, "info");
   return { log, events };
+}
+
+const NONE = { count: () => {} };
+const DAYS = { quotaEventWindows: ["day"], planBounds: new Map() } as const;
+
+function overagesOf(log: Log) {
+  return new OverageEvents({ log, now: () => 0, markFirst: async () => true });
 }
 
 const NOTHING = { nowMs: 0, granted: 1, strikes: 0, strikeDueMs: 0, repaired: false } as const;
@@ -42,7 +50,7 @@ function toldOf(
   const decision = { ...NOTHING, ban: undefined, windows: [standing] };
   const owner = { environment: "production", account: "a", plan: "free", key: key ?? undefined };
   const answer = { decision, requestsAfter: 0, admitted: true, by: "store", ...how } as const;
-  logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
+  logQuotaEvents({ log, overages: NONE }, DAYS, owner, answer, 1);
   return told;
 }
 
@@ -88,7 +96,7 @@ it("an observed limit is told by no event, and units that merged requests took l
   const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
   // Two of the same call follow: after this one 8 units were used.
   const answer = { decision, requestsAfter: 2, admitted: true, by: "store" } as const;
-  logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
+  logQuotaEvents({ log, overages: NONE }, DAYS, owner, answer, 1);
   assert.deepEqual(
     events.map(({ percent, used }) => [percent, used]),
     [[80, 8]],
@@ -102,7 +110,7 @@ it("a limit of one key is told with the key, one of the plan without", () => {
     const usage = { window: "day", limit: 10, used: 8, resetMs: 5_001, part } as WindowUsage;
     const decision = { ...NOTHING, ban: undefined, windows: [usage] };
     const answer = { decision, requestsAfter: 0, admitted: true, by: "store" } as const;
-    logQuotaEvents({ log, windows: ["day"], included: [] }, owner, answer, 1);
+    logQuotaEvents({ log, overages: NONE }, DAYS, owner, answer, 1);
   }
   assert.deepEqual(
     events.map(({ level: _, time: __, msg: ___, ...told }) => told),
@@ -120,8 +128,10 @@ it("overage is told by the unit after those that are included, of windows of the
     const decision = { ...NOTHING, ban: undefined, windows: [standing] };
     const owner = { environment: "production", account: "a", plan: "free", key: { id: "k" } };
     const answer = { decision, requestsAfter: 0, admitted: true, by: "store" } as const;
-    const included = [{ window: "month", limit: 5 }] as const;
-    logQuotaEvents({ log, windows: ["month"], included }, owner, answer, 1);
+    const included = [{ window: "month", limit: 5 }];
+    const planBounds = new Map([["free", { included }]]);
+    const terms = { quotaEventWindows: ["month"], planBounds } as never;
+    logQuotaEvents({ log, overages: overagesOf(log) }, terms, owner, answer, 1);
     return events.map(({ level: _, time: __, msg: ___, ...told }) => told);
   };
   assert.deepEqual([overageOf(5), overageOf(7)], [[], []]);
@@ -147,7 +157,7 @@ it("units that were charged late are told of an account, and of no address", () 
   ] as const) {
     const { log, events } = openLog();
     const planBounds = new Map([["free", { included: [{ window: "day", limit: 7 }] }]]);
-    const late = lateQuotaLogger(log, () => {
+    const late = lateQuotaLogger({ log, overages: overagesOf(log) }, () => {
       return { quotaEventWindows: ["day"], planBounds } as never;
     });
     const usage = { window: "day", limit: 10, used: 8, resetMs: 1, from: 7, hold: 99 } as const;

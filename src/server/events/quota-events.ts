@@ -1,8 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
-import { includedOf } from "../../core/keys/usage-reports.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { costIn, isCap, type Limit, type WindowName } from "../../core/quota/windows.ts";
+import { costIn, isCap } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { logReset } from "../../stores/queries/logged-reset.ts";
 import { isAddressAccount } from "../../stores/quotas/account-ref.ts";
@@ -14,6 +13,7 @@ import type {
   QuotaAdmin,
 } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
+import type { OverageEvents } from "./overage-events.ts";
 
 /** The account of a request. */
 type Owner = {
@@ -52,29 +52,17 @@ export function logLateBan(log: Log, { accountRef, plan = "", decision, earned }
   logBanEvent(log, { environment, account, plan }, { decision, earned });
 }
 
-type QuotaEventTerms = {
-  readonly log: Log;
-  readonly windows: readonly WindowName[];
-  /** Units included in the price of the account's plan. */
-  readonly included: readonly Limit[];
-};
-
-/** The terms of an account on that plan, from the configuration in force. */
-export function quotaEventTerms(
-  log: Log,
-  { quotaEventWindows, planBounds }: Pick<Config, "quotaEventWindows" | "planBounds">,
-  plan: string,
-): QuotaEventTerms {
-  return { log, windows: quotaEventWindows, included: planBounds.get(plan)?.included ?? [] };
-}
+type QuotaEventTerms = Pick<Config, "quotaEventWindows" | "planBounds">;
+type QuotaEventLogs = { readonly log: Log; readonly overages: Pick<OverageEvents, "count"> };
 
 /**
  * Logs each limit of which a request used up 80 or 100 %. The counts before and after the request
  * decide this, so no two gateways log the same. A request that crosses both is logged with 100.
- * Only `windows` are logged, because short windows would be logged all the time.
+ * Only `quotaEventWindows` are logged, because short windows would be logged all the time.
  */
 export function logQuotaEvents(
-  { log, windows, included }: QuotaEventTerms,
+  { log, overages }: QuotaEventLogs,
+  { quotaEventWindows, planBounds }: QuotaEventTerms,
   owner: Owner,
   result: ChargeResult,
   cost: number,
@@ -89,20 +77,14 @@ export function logQuotaEvents(
     const used = usedByAll - requestsAfter * units;
     // Units that were taken back were logged already.
     const was = Math.max(used - units, loweredFrom);
-    if (included.length > 0 && !observed && counted.part === undefined) {
-      const free = includedOf(included, counted.window) ?? used;
-      if (used > free && was <= free) {
-        const told = { window: counted.window, included: free, used, limit };
-        log.info("overage", { account, env, plan, ...told, reset: Math.ceil(resetMs / 1000) });
-      }
-    }
+    overages.count(planBounds, owner, { window: counted, was, used });
     // This is the hot path: most requests cross nothing.
     if (observed || used * 100 < limit * (TOLD_PERCENT[0] as number)) continue;
     const percent = TOLD_PERCENT.findLast((part) => {
       const least = Math.ceil((limit * part) / 100);
       return used >= least && was < least;
     });
-    if (percent === undefined || !windows.includes(counted.window)) continue;
+    if (percent === undefined || !quotaEventWindows.includes(counted.window)) continue;
     const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
     const capped = isCap(counted) ? { key: counted.part?.key } : {};
     log.info("quota", { account, env, plan, ...capped, window, percent, used, limit, reset });
@@ -110,10 +92,7 @@ export function logQuotaEvents(
 }
 
 /** Logs a limit of which units that were charged late used up 80 or 100 %. */
-export function lateQuotaLogger(
-  log: Log,
-  inForce: () => Pick<Config, "quotaEventWindows" | "planBounds">,
-) {
+export function lateQuotaLogger(logs: QuotaEventLogs, inForce: () => QuotaEventTerms) {
   return ({ accountRef, plan = "", usage }: LateUsage): void => {
     // The units were counted already: a hold would be taken for them.
     const { from, hold: _, ...standing } = usage;
@@ -122,7 +101,7 @@ export function lateQuotaLogger(
     const { environment, account } = accountRef;
     const key = isAddressAccount(accountRef) ? undefined : { id: "" };
     const owner = { environment, account, plan, key };
-    logQuotaEvents(quotaEventTerms(log, inForce(), plan), owner, answer, standing.used - from);
+    logQuotaEvents(logs, inForce(), owner, answer, standing.used - from);
   };
 }
 

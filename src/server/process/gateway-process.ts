@@ -19,6 +19,7 @@ import type { Reporter } from "../../telemetry/log/log.ts";
 import { createMetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { ActivityRecorder } from "../events/activity-recorder.ts";
+import { OverageEvents } from "../events/overage-events.ts";
 import {
   adminEventLogger,
   lateQuotaLogger,
@@ -26,7 +27,6 @@ import {
   logKeyElsewhere,
   logLateBan,
   logQuotaEvents,
-  quotaEventTerms,
 } from "../events/quota-events.ts";
 import type { Rollout } from "./config-reloader.ts";
 import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
@@ -66,7 +66,13 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       () => configInForce(),
       () => keys.records().keys,
     );
-    const onLateUsage = lateQuotaLogger(options.log, () => configInForce());
+    const { log } = options;
+    const overages = new OverageEvents({
+      log,
+      now,
+      markFirst: (...mark) => quotas.markFirst(...mark),
+    });
+    const onLateUsage = lateQuotaLogger({ log, overages }, () => configInForce());
     const metrics = createMetricsRecorder();
     const onLateBan = (ban: LateBan) => {
       metrics.banned(ban.accountRef.environment);
@@ -83,7 +89,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       recent: new RecentEvents(),
       telemetry: new Telemetry(options.log),
     };
-    const dataPlane = new GatewayProcess(config, { ...options, now }, stores);
+    const dataPlane = new GatewayProcess(config, { ...options, now, overages }, stores);
     configInForce = () => dataPlane.config;
     const running = new RunningGateway(config, options, stores, dataPlane);
     closers.push(() => dataPlane.close());
@@ -99,6 +105,8 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   }
 }
 
+type ProcessOptions = StartOptions & { now: () => number; overages: OverageEvents };
+
 /** The data plane of a gateway that is this process. */
 class GatewayProcess implements DataPlane {
   #config: Config;
@@ -109,11 +117,7 @@ class GatewayProcess implements DataPlane {
   readonly #activityRecorder: ActivityRecorder;
   readonly diagnostics: RecentRefusals;
 
-  constructor(
-    config: Config,
-    options: StartOptions & { now: () => number },
-    stores: GatewayStores,
-  ) {
+  constructor(config: Config, options: ProcessOptions, stores: GatewayStores) {
     this.#config = config;
     this.#stores = stores;
     this.#activityRecorder = new ActivityRecorder({
@@ -215,7 +219,7 @@ type Parts = GatewayStores & {
 /** The parts that all listeners of this process share. */
 function gatewayOf(
   config: Config,
-  { log, now: machineNow }: StartOptions & { now: () => number },
+  { log, now: machineNow, overages }: ProcessOptions,
   { keys, quotas, metrics, telemetry, diagnostics, activityRecorder, inForce }: Parts,
 ): GatewayContext {
   const now = storeNow(machineNow, quotas);
@@ -254,7 +258,7 @@ function gatewayOf(
         metrics.banned(consumer.environment);
         logBanEvent(log, consumer, result);
       }
-      logQuotaEvents(quotaEventTerms(log, inForce(), consumer.plan), consumer, result, cost);
+      logQuotaEvents({ log, overages }, inForce(), consumer, result, cost);
     },
     now,
     machineNow,

@@ -93,6 +93,52 @@ describe("units that are in the price of a plan", () => {
     );
   });
 
+  it("are told as an event, with the first request after a change of the plan, and not again if they were told", async () => {
+    const config = { store: server.url, keys: "redis", storePrefix: "moved", plans: PLANS };
+    await using one = await startTestGateway({ config });
+    await using other = await startTestGateway({ config });
+    const houses = [one, other];
+    const admitted = async (port: number, key: string) => {
+      assert.equal((await sendRequest(port, { key })).status, 200);
+    };
+    const moved = await one.issue({ plan: "flat" });
+    const raised = await one.issue({ plan: "free" });
+    await eventually(async () => {
+      assert.equal((await other.admin(`/api/usage/${raised.id}`)).status, 200);
+    });
+    for (const { key } of [moved, raised]) {
+      for (let i = 0; i < 5; i++) await admitted(houses[i % 2]?.port ?? 0, key);
+    }
+    const toldOf = ({ account }: { readonly account: string }) => {
+      const all = eventsOf(houses, "overage").filter((line) => line.account === account);
+      return all.map(({ plan, included, used, limit }) => [plan, included, used, limit]);
+    };
+    await eventually(() => assert.deepEqual(toldOf(raised), [["free", 4, 5, 10]]));
+    assert.deepEqual(toldOf(moved), []);
+    const move = async ({ account }: { readonly account: string }, plan: string) => {
+      const change = { method: "PATCH", body: JSON.stringify({ plan }) };
+      assert.equal((await one.admin(`/api/accounts/${account}`, change)).status, 200);
+      await eventually(async () => {
+        for (const house of houses) {
+          const shown = (await (await house.admin(`/api/usage/${account}`)).json()) as object;
+          assert.equal("plan" in shown && shown.plan, plan);
+        }
+      });
+    };
+    await move(moved, "free");
+    await move(raised, "pro");
+    await admitted(one.port, raised.key);
+    await move(raised, "free");
+    for (const { port } of houses) {
+      await admitted(port, moved.key);
+      await admitted(port, raised.key);
+    }
+    await eventually(() => assert.equal(toldOf(moved).length, 1));
+    const [[plan, included, used] = []] = toldOf(moved);
+    assert.deepEqual([plan, included, used === 6 || used === 7], ["free", 4, true]);
+    assert.deepEqual(toldOf(raised), [["free", 4, 5, 10]]);
+  });
+
   it("make the bill of a month that is over, by the plan of its last day, equal to what the backend saw", async () => {
     let nowMs = JULY;
     await using house = await startTestGateway({

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { OverageEvents } from "../../src/server/events/overage-events.ts";
+import { createLog } from "../../src/telemetry/log/log.ts";
+import { eventually } from "../support/poll.ts";
+
+const OWNER = { environment: "production", account: "a", plan: "free" };
+const boundsOf = (included: number) => {
+  const limit = { window: "month", limit: included } as const;
+  return new Map([["free", { included: [limit] }]]) as never;
+};
+const [BEFORE, AFTER] = [boundsOf(9), boundsOf(4)];
+
+/** A gateway that counts units of a month one by one, and the counts with which it tells overage. */
+function openGateway(markFirst: (marker: string) => Promise<boolean>) {
+  const told: unknown[] = [];
+  const log = createLog({ write: (line) => told.push(JSON.parse(line).used) }, "info");
+  const overages = new OverageEvents({ log, now: () => 0, markFirst });
+  const count = (bounds: typeof BEFORE, used: number, resetMs = 5_000) => {
+    const window = { window: "month", limit: 10, used, resetMs } as const;
+    overages.count(bounds, OWNER, { window, was: used - 1, used });
+  };
+  return { told, count };
+}
+
+it("overage that a change of the plan began is told by one of the gateways that knew the account", async () => {
+  const markers: string[] = [];
+  const markFirst = async (marker: string) => markers.push(marker) === 1;
+  const [one, other, young] = [1, 2, 3].map(() => openGateway(markFirst));
+  one?.count(BEFORE, 4);
+  other?.count(BEFORE, 5);
+  young?.count(AFTER, 6);
+  one?.count(AFTER, 7);
+  other?.count(AFTER, 8);
+  one?.count(AFTER, 9);
+  await eventually(() => assert.equal(markers.length, 2));
+  assert.deepEqual([one?.told, other?.told, young?.told], [[7], [], []]);
+  assert.equal(new Set(markers).size, 1);
+});
+
+it("overage of the next window is told by the unit that begins it, without a change", async () => {
+  const gateway = openGateway(async () => true);
+  gateway.count(AFTER, 4);
+  gateway.count(AFTER, 5);
+  gateway.count(AFTER, 6);
+  gateway.count(AFTER, 4, 9_000);
+  gateway.count(AFTER, 5, 9_000);
+  assert.deepEqual(gateway.told, [5, 5]);
+});
+
+it("a request that began overage is told once, although the answer to a later one came first", async () => {
+  let asked = 0;
+  const gateway = openGateway(async () => {
+    asked += 1;
+    return true;
+  });
+  gateway.count(AFTER, 4);
+  gateway.count(AFTER, 6);
+  gateway.count(AFTER, 5);
+  assert.deepEqual(gateway.told, [5]);
+  const late = openGateway(async () => true);
+  late.count(BEFORE, 5);
+  late.count(AFTER, 6);
+  await eventually(() => assert.deepEqual(late.told, [6]));
+  assert.deepEqual([gateway.told, asked], [[5], 1]);
+});
+
+it("overage that a change began is told by a later request if the store does not answer the first", async () => {
+  let asked = 0;
+  const gateway = openGateway(async () => {
+    asked += 1;
+    if (asked === 1) throw new Error("unreachable");
+    return true;
+  });
+  gateway.count(BEFORE, 5);
+  gateway.count(AFTER, 6);
+  await eventually(() => assert.equal(asked, 1));
+  gateway.count(AFTER, 7);
+  await eventually(() => assert.deepEqual(gateway.told, [7]));
+});
