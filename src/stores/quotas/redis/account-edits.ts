@@ -26,7 +26,8 @@ export type AccountEditsOptions = {
 /**
  * The changes that people make of one account by hand: a ban, its lifting, a reset. Each is made in
  * the store first and then told to all gateways, so that a gateway never forgets what still holds.
- * Each rejects with a StoreFailure where the store does not answer within two seconds.
+ * Each rejects with a StoreFailure where the store does not answer within two seconds, and a call that
+ * runs later does nothing, because its change would be told by no event.
  */
 export class AccountEdits {
   readonly #link: CountedLink;
@@ -77,8 +78,7 @@ export class AccountEdits {
   ): Promise<ResetWindow[]> {
     if (counters?.length === 0) return [];
     const fields = [calendarText(calendar), ...(counters?.map(counterField) ?? [])];
-    const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const [atMs, ...reply] = replyList(await this.#run(RESET_SCRIPT, accountRef, fields, giveUpMs));
+    const [atMs, ...reply] = replyList(await this.#run(RESET_SCRIPT, accountRef, fields));
     const windows: ResetWindow[] = [];
     for (let i = 0; i < reply.length; i += 2) {
       const counter = fieldCounter(reply[i] as string);
@@ -91,12 +91,8 @@ export class AccountEdits {
     return windows;
   }
 
-  #run(
-    script: Script,
-    accountRef: AccountRef,
-    args: readonly RedisArgument[],
-    giveUpMs?: number,
-  ): Promise<unknown> {
+  #run(script: Script, accountRef: AccountRef, args: readonly RedisArgument[]): Promise<unknown> {
+    const giveUpMs = performance.now() + ADMIN_LATE_MS;
     const keys = [this.#quotaClient.keyOf(accountRef)];
     return withTimeout(
       this.#quotaClient.runOnAccounts(script, keys, args, giveUpMs),

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import type {
   AdminEvent,
@@ -6,6 +7,7 @@ import type {
   QuotaStore,
   ResetEvent,
 } from "../../../../src/stores/quotas/quota-store.ts";
+import { ADMIN_LATE_MS } from "../../../../src/stores/quotas/redis/account-edits.ts";
 import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
@@ -169,6 +171,40 @@ describe("changes that a command makes while Redis is out of memory", () => {
     await eventually(() => told.length === 3);
     await assert.rejects(command.ban(accountRef, imposed), /out of memory/);
     assert.deepEqual(await command.bans(), []);
+  });
+});
+
+describe("changes by hand that a store ran only after it was given up", () => {
+  it("are not made: no account is banned, and no ban is lifted, without an event of it", async () => {
+    const told: AdminEvent[] = [];
+    await openTelling((event) => told.push(event));
+    const command = await openHere();
+    const [free, banned] = [account("free"), account("banned")];
+    const length = { lengthMs: 60_000, keptMs: 60_000 };
+    const imposed = { ...length, window: "day", plan: "free", reason: "" } as const;
+    // The clock of the store is known by its first answer.
+    for (const one of [free, banned]) await spend(command, one, perDay(9));
+    await command.ban(banned, imposed);
+    await eventually(() => told.length === 1);
+    server.stop();
+    try {
+      const changes = [command.ban(free, imposed), command.liftBan(banned)];
+      const ends = await Promise.allSettled(changes);
+      assert.deepEqual(
+        ends.map(({ status }) => status),
+        ["rejected", "rejected"],
+      );
+      await sleep(ADMIN_LATE_MS);
+    } finally {
+      server.cont();
+    }
+    // Redis reads calls that came before in the turn of the first ping, at the latest.
+    for (const _ of [1, 2]) await redis.ping();
+    const ofOther = await openHere();
+    const listed = (await ofOther.bans()).map(({ account: name }) => name);
+    assert.deepEqual([listed, told.length], [["banned"], 1]);
+    await ofOther.ban(free, imposed);
+    await eventually(() => assert.equal(told.length, 2));
   });
 });
 
