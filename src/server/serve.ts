@@ -155,7 +155,7 @@ class Service {
     this.#serving.ready?.(this.#gateway, config, this.#write);
     this.#undo = undefined;
     const { urls, adminUrl } = this.#gateway;
-    log.info("serving", { urls, admin: adminUrl, config: config.hash });
+    log.info("serving", { gateway: this.#name, urls, admin: adminUrl, config: config.hash });
     if (this.#due !== undefined) this.#reload(this.#due);
   }
 
@@ -230,7 +230,8 @@ class Service {
     if (this.#stopped) return;
     this.#stopped = true;
     const nowMs = performance.now();
-    this.#log.info("stopped", { afterMs: Math.round(nowMs - (this.#endingMs ?? nowMs)) });
+    const afterMs = Math.round(nowMs - (this.#endingMs ?? nowMs));
+    this.#log.info("stopped", { gateway: this.#name, afterMs });
   }
 
   /** Never rejects: what cannot be taken back stays. */

@@ -19,8 +19,12 @@ export type GatewayStatus = {
   readonly why: string | null;
 };
 
-/** The last message of a gateway, unparsed, and its age by the store's clock. */
-export type GatewayNews = { readonly status: string; readonly ageMs: number };
+/** The last message of the gateway `name`, unparsed, and its age by the store's clock. */
+export type GatewayNews = {
+  readonly name: string;
+  readonly status: string;
+  readonly ageMs: number;
+};
 
 /** A row of the list of gateways (docs/reference/admin.md#gateways). */
 export type GatewayReport = Omit<GatewayStatus, "state"> & {
@@ -47,7 +51,10 @@ export function mayRun(ageMs: number): boolean {
  * The gateways by name. A silent gateway keeps its last figures, and its rates are 0. Messages that
  * cannot be parsed, such as those of a later version, are left out.
  */
-export function gatewayReports(news: readonly GatewayNews[], self: string): GatewayReport[] {
+export function gatewayReports(
+  news: readonly Omit<GatewayNews, "name">[],
+  self: string,
+): GatewayReport[] {
   const all = news.flatMap(({ status, ageMs }) => {
     const told = parseStatus(status);
     return told === undefined ? [] : [{ told, ageMs }];

@@ -278,7 +278,7 @@ describe("what the store and other processes tell", () => {
     const refused = [{ account: "a_1", environment: "production", requests: 3 }];
     const status = { name: "me", version: "1", config: "h", started: 1, requestsPerSecond: 0 };
     const more = { refusalsPerSecond: 0, storeMs: null, state: "ready", why: null };
-    const news = [{ status: JSON.stringify({ ...status, ...more }), ageMs: 0 }];
+    const news = [{ name: "a", status: JSON.stringify({ ...status, ...more }), ageMs: 0 }];
     const { promise, resolve } = Promise.withResolvers<AccountBan[]>();
     const quotas = { bans: () => promise, gateways: { list: async () => news } };
     const diagnostics = { refused: async () => refused };

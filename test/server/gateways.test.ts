@@ -146,6 +146,7 @@ describe("the gateways that share a Redis", () => {
         assert.ok((told?.storeMs ?? -1) >= 0);
       });
       const { name } = (await self(single)) as GatewayReport;
+      const crewName = (await self(crew))?.name;
       assert.equal((await self(single))?.requestsPerSecond, 0, "the others' are not its own");
       await single.gateway.stop();
       await eventually(async () => {
@@ -153,6 +154,20 @@ describe("the gateways that share a Redis", () => {
       });
       const killed = "1 unit more: a gateway ended without a last line";
       assert.deepEqual(await auditedWithout(crew, folder, [{ msg: "serving" }]), [0, killed]);
+      const named = single.gateway
+        .lines()
+        .filter(({ msg }) => /^(serving|stopped)$/.test(`${msg}`));
+      assert.deepEqual(
+        named.map(({ msg, gateway }) => [msg, gateway]),
+        [
+          ["serving", name],
+          ["stopped", name],
+        ],
+      );
+      const another = { msg: "serving", gateway: name };
+      assert.deepEqual(await auditedWithout(crew, folder, [another]), [0, killed]);
+      const own = { msg: "serving", gateway: crewName };
+      assert.deepEqual(await auditedWithout(crew, folder, [own]), [1, "drift of 1"], "it runs");
       assert.deepEqual(await auditedWithout(crew, folder, []), [1, "drift of 1"]);
     } finally {
       await stopped([crew, single]);

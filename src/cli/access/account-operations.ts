@@ -49,8 +49,8 @@ export type AccountOperations = {
   /** The counts of all accounts, and of one that may have no record, for an audit. */
   counts(): Promise<OperationResult<readonly CountReport[]>>;
   countsOf(selector: AccountSelector): Promise<OperationResult<CountReport>>;
-  /** How many gateways share the store, each with all its workers. */
-  gatewayCount(): Promise<OperationResult<number>>;
+  /** The names of the gateways that share the store, each with all its workers. */
+  gatewayNames(): Promise<OperationResult<readonly string[]>>;
   /** The usage by day, passed on in pieces as it is read. */
   history(
     query: HistoryQuery,

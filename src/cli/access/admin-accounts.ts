@@ -45,7 +45,7 @@ export function openAdminAccounts(config: Config, sharesStore = false): AccountO
         id: selector.id,
         only,
       }),
-    gatewayCount: () => countGateways(config, only),
+    gatewayNames: () => readGatewayNames(config, only),
     history: (query, tell) => askHistory(config, { ...query, only }, tell),
     reset: (selector, windows) =>
       fetchAdmin<ResetReport>(config, {
@@ -81,13 +81,14 @@ export function openAdminAccounts(config: Config, sharesStore = false): AccountO
   };
 }
 
-async function countGateways(
+async function readGatewayNames(
   config: Config,
   only: string | undefined,
-): Promise<OperationResult<number>> {
+): Promise<OperationResult<readonly string[]>> {
   const told = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways", only });
   if (!told.ok) return told;
-  return { ok: true, value: told.value.filter(({ age }) => mayRun(age * 1_000)).length };
+  const running = told.value.filter(({ age }) => mayRun(age * 1_000));
+  return { ok: true, value: running.map(({ name }) => name) };
 }
 
 /** `template` with the ID in place of ID. */

@@ -144,10 +144,10 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
         const report = await readCounts(quotas, config, records, found.subject);
         return report === undefined ? noPlan(found.subject) : given(report);
       }),
-    gatewayCount: () =>
+    gatewayNames: () =>
       answered(config, async () => {
         const news = await quotas.gateways.list();
-        return given(news.filter(({ ageMs }) => mayRun(ageMs)).length);
+        return given(news.filter(({ ageMs }) => mayRun(ageMs)).map(({ name }) => name));
       }),
     history: (query, tell) =>
       answered(config, (missing) => {

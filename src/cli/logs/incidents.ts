@@ -29,9 +29,15 @@ type LostCharges = {
 };
 /** The first and the last instant of a process in the logs. */
 type Served = { readonly firstMs: number; readonly lastMs: number };
-type Run = { readonly firstMs: number; lastMs: number };
+/** `gateway` is its name, which lines of older versions lack. */
+type Run = Served & { readonly gateway: unknown; lastMs: number };
 /** `bucket`: the part of the store that is away, or "all". */
-type Outage = { readonly bucket: string; readonly sinceMs: number; readonly run: Run | undefined };
+type Outage = {
+  readonly gateway: unknown;
+  readonly bucket: string;
+  readonly sinceMs: number;
+  readonly run: Run | undefined;
+};
 /** `windows`: those that the account or key got; undefined if the line does not tell. */
 type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
 
@@ -50,6 +56,10 @@ export class Incidents {
   readonly #outages: Period[] = [];
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
+  /** The process whose lines are read, as far as it is known. */
+  #run: Run | undefined;
+  /** The names of the gateways that run, as far as they are known. */
+  #names: ReadonlySet<unknown> = new Set();
   /** When each worker began to serve. */
   readonly #workersMs = new Map<string, number>();
   readonly #workersLost: Served[] = [];
@@ -66,20 +76,22 @@ export class Incidents {
     ) {
       this.#firstLineMs.set(config, atMs);
     }
-    const run = this.#running.at(-1);
-    if (run !== undefined && atMs > run.lastMs) run.lastMs = atMs;
+    if (this.#run !== undefined && atMs > this.#run.lastMs) this.#run.lastMs = atMs;
   }
 
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
     const name = line.msg === "event" ? String(line.kind) : line.msg;
     const buckets = String(line.buckets ?? "all").split(",");
+    const { gateway } = line;
+    if (gateway !== undefined) this.#run = this.#runOf(gateway);
     // The lines of a start or an end are no signs of life of the process that served before.
     if (name === "serving") {
-      this.#running.push({ firstMs: atMs, lastMs: atMs });
+      this.#run = { gateway, firstMs: atMs, lastMs: atMs };
+      this.#running.push(this.#run);
       this.#addConfig(line.config, atMs);
     } else if (name === "stopped") {
-      this.#endOutagesOf(this.#running.pop(), atMs);
+      this.#stop(gateway, atMs);
     } else if (!BEFORE_SERVING.has(name)) this.line(atMs);
     const worker = `${line.worker} ${line.pid}`;
     if (name === "worker_serves") this.#workersMs.set(worker, atMs);
@@ -92,12 +104,10 @@ export class Incidents {
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#addLost(line, atMs);
     else if (name === "store_away") {
-      const run = this.#running.at(-1);
-      for (const bucket of buckets) {
-        this.#away.set(`${line.gateway} ${bucket}`, { bucket, sinceMs: atMs, run });
-      }
+      const outage = { gateway, sinceMs: atMs, run: this.#run };
+      for (const bucket of buckets) this.#away.set(`${gateway} ${bucket}`, { ...outage, bucket });
     } else if (name === "store_back") {
-      for (const bucket of buckets) this.#endOutage(`${line.gateway} ${bucket}`, atMs);
+      for (const bucket of buckets) this.#endOutage(`${gateway} ${bucket}`, atMs);
       this.#returnDays.add(dayOf(atMs));
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
@@ -111,9 +121,22 @@ export class Incidents {
     this.#away.delete(part);
   }
 
+  /** Older lines `serving` name no gateway: then it is the process that began to serve last. */
+  #runOf(gateway: unknown): Run | undefined {
+    const last = this.#running.at(-1);
+    const own = this.#running.findLast((run) => run.gateway === gateway);
+    return own ?? (last?.gateway === undefined ? last : undefined);
+  }
+
   /** A gateway that stops in an outage tells in `charges_lost` what it has not charged. */
-  #endOutagesOf(run: Run | undefined, toMs: number): void {
-    for (const [part, outage] of this.#away) if (outage.run === run) this.#endOutage(part, toMs);
+  #stop(gateway: unknown, atMs: number): void {
+    const index = this.#running.findLastIndex((run) => run.gateway === gateway);
+    const [stopped] = index < 0 ? [] : this.#running.splice(index, 1);
+    for (const [part, outage] of this.#away) {
+      const isIts = gateway === undefined ? outage.run === stopped : outage.gateway === gateway;
+      if (isIts) this.#endOutage(part, atMs);
+    }
+    this.#run = this.#running.at(-1);
   }
 
   #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
@@ -183,10 +206,12 @@ export class Incidents {
   isAway(accountRef: AccountRef, period: Period, alive: number): boolean {
     const killed = this.#killed(alive);
     const own = String(bucketOf(accountRef));
-    return [...this.#away.values()].some(({ bucket, sinceMs, run }) => {
+    return [...this.#away.values()].some(({ gateway, bucket, sinceMs, run }) => {
       if (sinceMs >= period.toMs || (bucket !== "all" && bucket !== own)) return false;
-      const isOver = run !== undefined && killed.includes(run);
-      return !isOver || run.lastMs + CLOCK_MS >= period.fromMs;
+      // It may have been away before it began to serve.
+      const isIts = (each: Run) => gateway !== undefined && each.gateway === gateway;
+      const over = killed.find((each) => each === run || isIts(each));
+      return over === undefined || over.lastMs + CLOCK_MS >= period.fromMs;
     });
   }
 
@@ -204,18 +229,29 @@ export class Incidents {
     return this.#returnDays.has(day);
   }
 
+  /** Called with the names of the gateways that run, once all lines are read. */
+  setRunning(names: readonly string[]): void {
+    this.#names = new Set(names);
+  }
+
   /**
    * The last instant of a process that ended without a last line and may have served in the period;
-   * undefined if there is none. `alive` processes still run: they are the latest of those without a
-   * last line.
+   * undefined if there is none. `alive` processes still run: those of `setRunning`, and if these are
+   * fewer, or for lines without a name, the latest of those without a last line.
    */
   killedIn(period: Period, alive: number): number | undefined {
     return lastServed(this.#killed(alive), period);
   }
 
   #killed(alive: number): readonly Run[] {
-    const ended = this.#running.toSorted((a, b) => a.lastMs - b.lastMs);
-    return ended.slice(0, Math.max(0, ended.length - alive));
+    const rest = this.#running.filter(({ gateway }) => !this.#names.has(gateway));
+    const isListed = this.#names.size >= alive;
+    const mayRun = rest
+      .filter(({ gateway }) => gateway === undefined || !isListed)
+      .toSorted((a, b) => b.lastMs - a.lastMs);
+    const others = Math.max(0, alive - (this.#running.length - rest.length));
+    const running = new Set(mayRun.slice(0, others));
+    return rest.filter((run) => !running.has(run)).toSorted((a, b) => a.lastMs - b.lastMs);
   }
 
   /** The end of a worker without its last lines that may have served in the period. */

@@ -172,10 +172,12 @@ async function readRound(
     },
   });
   const after = await askOpen(config, origins);
-  const beaten = await accounts.gatewayCount();
+  const listed = await accounts.gatewayNames();
+  const names = listed.ok ? listed.value : [];
+  gaps.incidents.setRunning(names);
   return {
     ...{ ledger, incidents: gaps.incidents, span, openBefore: before.open, openAfter: after.open },
-    alive: Math.max(after.answered, beaten.ok ? beaten.value : 0),
+    alive: Math.max(after.answered, names.length),
     unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
     openUnknown: before.silent[0],
     missing: [...damage, ...gaps.describe(undefined)],

@@ -14,8 +14,9 @@ export type LogEventRow = {
 export const LOG_EVENTS = {
   serving: {
     level: "info",
-    members: ["urls", "admin", "config"],
-    meaning: "All listeners are open; `config` is the hash of the configuration",
+    members: ["gateway", "urls", "admin", "config"],
+    meaning:
+      "All listeners are open. `gateway` is the name of the gateway, as in its [events](#kinds), and another one after each start; `config` is the hash of the configuration",
   },
   draining: {
     level: "info",
@@ -24,7 +25,7 @@ export const LOG_EVENTS = {
   },
   stopped: {
     level: "info",
-    members: ["afterMs"],
+    members: ["gateway", "afterMs"],
     meaning: "All of it is over, so long after the signal: the last line",
   },
   reloading: {

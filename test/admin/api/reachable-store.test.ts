@@ -96,7 +96,8 @@ it("a change of records that fails is an error in the log, and its reason stands
 });
 
 it("the gateways of a store are told page by page, in the order of their names", async () => {
-  const list = async () => ["b", "c", "a"].map((name) => ({ status: statusOf(name), ageMs: 0 }));
+  const list = async () =>
+    ["b", "c", "a"].map((name) => ({ name, status: statusOf(name), ageMs: 0 }));
   const deps = { quotas: { gateways: { list } }, name: "a" };
   const found: [name: string, self: boolean][] = [];
   for (let query: string | undefined = "limit=1"; query !== undefined; ) {

@@ -15,6 +15,8 @@ export class MemoryGateways implements GatewayDirectory {
 
   async list(): Promise<readonly GatewayNews[]> {
     const nowMs = performance.now();
-    return [...this.#told.values()].map(({ status, atMs }) => ({ status, ageMs: nowMs - atMs }));
+    return [...this.#told].map(([name, { status, atMs }]) => {
+      return { name, status, ageMs: nowMs - atMs };
+    });
   }
 }

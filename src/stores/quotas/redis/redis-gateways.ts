@@ -55,11 +55,12 @@ export class RedisGateways implements GatewayDirectory {
   async list(): Promise<readonly GatewayNews[]> {
     const run = this.#quotaClient.run(LIST, this.#key, []);
     const [nowMs, pairs] = (await withTimeout(run, LATE_MS)) as [number, string[]];
-    const messages = pairs.filter((_, i) => i % 2 === 1);
-    return messages.flatMap((message) => {
+    return pairs.flatMap((name, i) => {
+      if (i % 2 === 1) return [];
+      const message = pairs[i + 1] as string;
       const space = message.indexOf(" ");
       const ageMs = Math.max(0, nowMs - Number(message.slice(0, space)));
-      return ageMs <= KEPT_MS ? [{ status: message.slice(space + 1), ageMs }] : [];
+      return ageMs <= KEPT_MS ? [{ name, status: message.slice(space + 1), ageMs }] : [];
     });
   }
 }
