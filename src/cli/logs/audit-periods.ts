@@ -4,11 +4,18 @@ import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { closesMs, DAY_MS, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import { type Balance, fewerByChanges, judge, unitsWere } from "./balance.ts";
+import {
+  type Balance,
+  type CountTolerance,
+  type Evidence,
+  fewerByChanges,
+  judge,
+  unitsWere,
+} from "./balance.ts";
 import { type DayRow, lateUnits } from "./day-balances.ts";
-import type { Incidents, Period } from "./incidents.ts";
+import type { Incidents } from "./incidents.ts";
 import { capOf, type Ledger, meterOfWindow, newSum, type PeriodSum } from "./ledger.ts";
-import type { LogSpan } from "./log-span.ts";
+import type { LogSpan, Period } from "./log-span.ts";
 
 /** The period that was asked for; if undefined, all that logs, store and history cover. */
 export type AskedPeriod = { readonly day?: number; readonly month?: string };
@@ -136,23 +143,39 @@ function windowBalance(
     (one.config === undefined || config === undefined || one.config === config.name);
   const change = "the account was changed, which may have added the window";
   const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
-  return {
-    ...{ ...accountRef, window },
-    ...judge({
-      ...{ counted: used, sum, gap: span.gapIn(period, created, true) ?? inputs.openUnknown },
-      ...openIn(inputs, accountRef, period, { meter, isCounted }),
-      ...commonEvidence(inputs, accountRef, period, meter),
-      settlementLost: lost && unitsLostIn(lost, period),
-      unsettled: unsettledAtResets(sum, incidents),
-      fewer: [
-        ...fewerByChanges(terms, ofPlan, incidents.replacementsIn(period)),
-        ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
-        ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
-        ...(isAway ? [{ from: 0, to: sum.charged, why: "a gateway is away from the store" }] : []),
-      ],
-    }),
+  const evidence = {
+    ...{ counted: used, sum, gap: span.gapIn(period, created, true) ?? inputs.openUnknown },
+    ...openIn(inputs, accountRef, period, { meter, isCounted }),
+    ...commonEvidence(inputs, accountRef, period, meter),
+    settlementLost: lost && unitsLostIn(lost, period),
+    unsettled: unsettledAtResets(sum, incidents),
+    fewer: [
+      ...fewerByChanges(terms, ofPlan, incidents.replacementsIn(period)),
+      ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
+      ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
+    ],
   };
+  const fewer = isAway ? [...evidence.fewer, ...fewerByOutage(evidence)] : evidence.fewer;
+  return { ...accountRef, window, ...judge({ ...evidence, fewer }) };
 }
+
+/**
+ * While a gateway is away, the store may lack what was charged since, alone or beyond what something
+ * else explains.
+ */
+function fewerByOutage(evidence: Evidence): CountTolerance[] {
+  const { sum, lost, settlementLost = 0, unsettled = 0, fewer } = evidence;
+  const since = Number.isFinite(sum.awayFromMs) ? sum.sinceAway : sum.charged;
+  const units = since + lost + settlementLost + unsettled;
+  const all = sum.charged;
+  const lacking = [
+    { from: all, to: all, why: AWAY },
+    ...fewer.map((one) => ({ ...one, why: `${one.why}, and ${AWAY}` })),
+  ];
+  return lacking.map((one) => ({ ...one, from: Math.max(0, one.from - units) }));
+}
+
+const AWAY = "a gateway is away from the store";
 
 /** The plan and the configuration of today may be other than those of all lines. */
 function withPresent(

@@ -2,12 +2,7 @@ import { dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId, bucketOf } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 import type { HasReplaced } from "./balance.ts";
-
-/**
- * A period from its first instant up to, but not including, `toMs`, in Unix milliseconds of the
- * store's clock.
- */
-export type Period = { readonly fromMs: number; readonly toMs: number };
+import type { Period } from "./log-span.ts";
 
 /** A process that was killed may have served this long before and after its lines. */
 const UNLOGGED_MS = 65_000;
@@ -104,8 +99,11 @@ export class Incidents {
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#addLost(line, atMs);
     else if (name === "store_away") {
-      const outage = { gateway, sinceMs: atMs, run: this.#run };
-      for (const bucket of buckets) this.#away.set(`${gateway} ${bucket}`, { ...outage, bucket });
+      for (const bucket of buckets) {
+        const part = `${gateway} ${bucket}`;
+        const sinceMs = Math.min(atMs, this.#away.get(part)?.sinceMs ?? atMs);
+        this.#away.set(part, { gateway, bucket, sinceMs, run: this.#run });
+      }
     } else if (name === "store_back") {
       for (const bucket of buckets) this.#endOutage(`${gateway} ${bucket}`, atMs);
       this.#returnDays.add(dayOf(atMs));
@@ -198,21 +196,33 @@ export class Incidents {
     });
   }
 
-  /**
-   * Whether some gateway was still in an outage of the account's bucket at the end of the logs, or of
-   * its own life: a process that was killed lacks no charges of later periods. See `killedIn` for
-   * `alive`.
-   */
+  /** Whether an outage goes on at the end of the logs, or of the life of its gateway. */
+  get areAway(): boolean {
+    return this.#away.size > 0;
+  }
+
+  /** Whether some gateway was still in an outage as `awayFrom` has it. */
   isAway(accountRef: AccountRef, period: Period, alive: number): boolean {
+    return this.awayFrom(accountRef, period, alive) !== undefined;
+  }
+
+  /**
+   * When the first outage of the account's bucket began in which some gateway still was at the end of
+   * the logs, or of its own life: a process that was killed lacks no charges of later periods.
+   * Undefined if there is none. See `killedIn` for `alive`.
+   */
+  awayFrom(accountRef: AccountRef, period: Period, alive: number): number | undefined {
     const killed = this.#killed(alive);
     const own = String(bucketOf(accountRef));
-    return [...this.#away.values()].some(({ gateway, bucket, sinceMs, run }) => {
+    const away = [...this.#away.values()].filter(({ gateway, bucket, sinceMs, run }) => {
       if (sinceMs >= period.toMs || (bucket !== "all" && bucket !== own)) return false;
       // It may have been away before it began to serve.
       const isIts = (each: Run) => gateway !== undefined && each.gateway === gateway;
       const over = killed.find((each) => each === run || isIts(each));
       return over === undefined || over.lastMs + CLOCK_MS >= period.fromMs;
     });
+    if (away.length === 0) return undefined;
+    return Math.min(...away.map(({ sinceMs }) => sinceMs)) - CLOCK_MS;
   }
 
   /** When the first outage began that some gateway may have had at that instant; else the instant. */

@@ -3,7 +3,9 @@ import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import { DAY_MS, dayOf, lastClosedDay } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
+import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
+import type { Period } from "./log-span.ts";
 import { SettlingUnits } from "./settling-units.ts";
 import { operationsOf } from "./traffic-replay.ts";
 
@@ -18,6 +20,10 @@ export type PeriodSum = {
   reset: number;
   /** When an operator did so, by the store's clock. */
   readonly resetsMs: number[];
+  /** When the first outage began that goes on; infinite if none is known. */
+  awayFromMs: number;
+  /** Units of lines that were written since then. */
+  sinceAway: number;
   /** Units by which the requests of a meter used more or less than they held. */
   readonly settling: SettlingUnits;
   /** Units by plan and configuration of their lines. */
@@ -45,6 +51,9 @@ type MeterDays = {
   readonly lost: Map<number, number>;
 };
 
+/** When the first outage of an account in a period began that goes on; undefined if there is none. */
+export type AwayFrom = (accountRef: AccountRef, period: Period) => number | undefined;
+
 /**
  * The charges in logs, by account: in the windows that were current when the store was asked, and
  * by day. The store must have counted the same units (docs/reference/http.md#law).
@@ -55,8 +64,18 @@ export class Ledger {
   charged = 0;
   firstDay: number | undefined;
 
-  constructor(counts: readonly CountReport[], environments: Config["environments"]) {
-    for (const each of counts) this.#add(each.environment, each.account, each);
+  constructor(
+    counts: readonly CountReport[],
+    environments: Config["environments"],
+    awayFrom: AwayFrom = () => undefined,
+  ) {
+    for (const each of counts) {
+      const { windows } = this.#add(each.environment, each.account, each);
+      for (const { window, from } of each.windows) {
+        const fromMs = awayFrom(each, { fromMs: from, toMs: each.at + 1 });
+        if (fromMs !== undefined) sumOf(windows, window).awayFromMs = fromMs;
+      }
+    }
     this.#operations = operationsOf(environments);
   }
 
@@ -166,7 +185,8 @@ export class Ledger {
 
 export function newSum(): PeriodSum {
   const units = { charged: 0, atEdge: 0, reset: 0, resetsMs: [], settling: new SettlingUnits() };
-  return { ...units, plans: new Map(), configs: new Map() };
+  const away = { awayFromMs: Number.POSITIVE_INFINITY, sinceAway: 0 };
+  return { ...units, ...away, plans: new Map(), configs: new Map() };
 }
 
 function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {
@@ -220,6 +240,8 @@ function addLine(
   const { decidedAt = 0, plan = "", config = "" } = line;
   if (decidedAt === askedMs) sum.atEdge += units;
   else sum.charged += units;
+  // A meter is charged as its answer ends, which is when the line is written.
+  if (line.time >= sum.awayFromMs) sum.sinceAway += units;
   sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
   const terms = sum.configs.get(config) ?? { units: 0, firstMs: decidedAt, lastMs: decidedAt };
   terms.units += units;

@@ -1,5 +1,10 @@
 import { formatInstant } from "../framework/table.ts";
-import type { Period } from "./incidents.ts";
+
+/**
+ * A period from its first instant up to, but not including, `toMs`, in Unix milliseconds of the
+ * store's clock.
+ */
+export type Period = { readonly fromMs: number; readonly toMs: number };
 
 /**
  * An account that was created at most this long before the logs had no time for earlier charges.

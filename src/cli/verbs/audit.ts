@@ -30,7 +30,7 @@ import {
   windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
-import { Ledger } from "../logs/ledger.ts";
+import { type AwayFrom, Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
 import { readLogsShown } from "../logs/read-shown.ts";
@@ -147,15 +147,41 @@ type Round = Omit<AuditInputs, "config" | "hasDescriptions"> & {
 };
 
 async function readRound(
-  { reached, origins, files, terminal }: Auditor,
+  auditor: Auditor,
   accounts: AccountOperations,
   counts: readonly CountReport[],
   waitMs: number,
 ): Promise<Round> {
+  const { reached, origins } = auditor;
   const { config } = reached;
   const before = await askOpen(config, origins);
   await sleep(waitMs);
-  const ledger = new Ledger(counts, config.environments);
+  let read = await readLines(auditor, counts);
+  const listed = await accounts.gatewayNames();
+  const names = listed.ok ? listed.value : [];
+  const aliveBefore = Math.max(before.answered, names.length);
+  const { incidents } = read;
+  incidents.setRunning(names);
+  // All lines tell which outages go on, and only then is it known which lines came since.
+  if (incidents.areAway) {
+    read = await readLines(auditor, counts, (...of) => incidents.awayFrom(...of, aliveBefore));
+    read.incidents.setRunning(names);
+  }
+  const after = await askOpen(config, origins);
+  return {
+    ...{ ...read, openBefore: before.open, openAfter: after.open },
+    alive: Math.max(aliveBefore, after.answered),
+    unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
+    openUnknown: before.silent[0],
+  };
+}
+
+async function readLines(
+  { reached, files, terminal }: Auditor,
+  counts: readonly CountReport[],
+  awayFrom?: AwayFrom,
+) {
+  const ledger = new Ledger(counts, reached.config.environments, awayFrom);
   const [span, gaps] = [new LogSpan(), new LogGaps()];
   const damage = await readLogsShown(files, terminal, {
     request: (line) => {
@@ -171,17 +197,8 @@ async function readRound(
       ledger.event(line);
     },
   });
-  const after = await askOpen(config, origins);
-  const listed = await accounts.gatewayNames();
-  const names = listed.ok ? listed.value : [];
-  gaps.incidents.setRunning(names);
-  return {
-    ...{ ledger, incidents: gaps.incidents, span, openBefore: before.open, openAfter: after.open },
-    alive: Math.max(after.answered, names.length),
-    unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
-    openUnknown: before.silent[0],
-    missing: [...damage, ...gaps.describe(undefined)],
-  };
+  const missing = [...damage, ...gaps.describe(undefined)];
+  return { ledger, incidents: gaps.incidents, span, missing };
 }
 
 const UNKNOWN_OPEN = "requests under way are not known";

@@ -53,22 +53,21 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
   const { open = [], asked = {}, alive = 0, config = "c" } = more;
   const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
   const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
-  const ledger = new Ledger([{ ...ACME, plan, created, at: AT, windows: whole }], []);
   const incidents = new Incidents();
   const span = new LogSpan();
   span.line(firstMs);
   span.line(AT);
+  const said = events.map((event) => ({ time: NOON, ...event }) as unknown as LoggedEvent);
+  for (const [, , atMs = NOON, of = config] of lines) incidents.line(atMs, of);
+  for (const event of said) incidents.event(event);
+  const counts = [{ ...ACME, plan, created, at: AT, windows: whole }];
+  const ledger = new Ledger(counts, [], (...of) => incidents.awayFrom(...of, alive));
   for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
     const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: of };
-    incidents.line(atMs, of);
     ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
   }
-  for (const event of events) {
-    const line = { time: NOON, ...event } as unknown as LoggedEvent;
-    incidents.event(line);
-    ledger.event(line);
-  }
+  for (const event of said) ledger.event(event);
   const charges = (place: 0 | 1) => {
     return open.map((one) => ({ ...ACME, units: one[place], decidedAt: NOON, ...one[2] }));
   };

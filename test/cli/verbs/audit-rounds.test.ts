@@ -153,6 +153,16 @@ describe("audit", () => {
     assert.deepEqual([killed.status, killed.told.explained.map((one) => one.why)], [0, [why]]);
   });
 
+  it("explains by an outage that goes on what was charged since it began, and finds a unit of before that is missing", async () => {
+    const away = { msg: "event", kind: "store_away", gateway: "g", time: NOON - 30_000 };
+    const logged = [...lines(2), line(NOON - 41_000), away];
+    const why = "1 unit fewer: a gateway is away from the store";
+    const since = await audited(logged, { counts: [counts(2)] });
+    assert.deepEqual([since.status, since.told.explained.map((one) => one.why)], [0, [why]]);
+    const before = await audited(logged, { counts: [counts(1)] });
+    assert.deepEqual([before.status, before.told.drift.map(({ drift }) => drift)], [1, [-2]]);
+  });
+
   it("names all that is missing: lines, changes, and gateways that did not answer, and shows how far it is", async () => {
     let nowMs = NOON;
     const now = () => {
