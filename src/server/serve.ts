@@ -6,7 +6,7 @@ import { loadConfigAside } from "../config/load/load-aside.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { setUpHeap } from "./process/compiled-code.ts";
-import type { GatewayHandle } from "./process/gateway-handle.ts";
+import type { GatewayHandle, ServedGateway } from "./process/gateway-handle.ts";
 import { newGatewayName } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import { logWarnings } from "./process/log-warnings.ts";
@@ -75,7 +75,7 @@ class Service {
    */
   #longestDrainMs = 0;
   #drainLaterMs = 0;
-  #gateway: GatewayHandle | undefined;
+  #gateway: ServedGateway | undefined;
   #ending = false;
   #cutShort = false;
   readonly #signals: ShutdownSignals;
@@ -229,6 +229,7 @@ class Service {
   #tellStopped(): void {
     if (this.#stopped) return;
     this.#stopped = true;
+    this.#gateway?.dropOwed();
     const nowMs = performance.now();
     const afterMs = Math.round(nowMs - (this.#endingMs ?? nowMs));
     this.#log.info("stopped", { gateway: this.#name, afterMs });

@@ -1,6 +1,6 @@
 import { availableParallelism } from "node:os";
 import type { Config } from "../config/config.ts";
-import type { GatewayHandle, StartOptions } from "./process/gateway-handle.ts";
+import type { ServedGateway, StartOptions } from "./process/gateway-handle.ts";
 import { startProcess } from "./process/gateway-process.ts";
 
 /**
@@ -8,7 +8,7 @@ import { startProcess } from "./process/gateway-process.ts";
  * all use this function. Rejects with an error in words that names the setting if an address or a
  * file cannot be used.
  */
-export async function startGateway(config: Config, options: StartOptions): Promise<GatewayHandle> {
+export async function startGateway(config: Config, options: StartOptions): Promise<ServedGateway> {
   const count = config.workers === "auto" ? availableParallelism() : config.workers;
   if (count === 1) return startProcess(config, options);
   const { startWorkers } = await import("./workers/supervisor.ts");

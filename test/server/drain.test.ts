@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { test } from "vitest";
+import { onTestFinished, test } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
+import { startRedis } from "../support/redis/redis.ts";
 import { openClient, sendRequest } from "../support/wire/client.ts";
+import { openTcpProxy } from "../support/wire/tcp-proxy.ts";
 
 test("a request within the longest drain of another environment is answered, not hung up without a line", async () => {
   await using backend = await startTestUpstream(async (_seen, response) => {
@@ -49,7 +51,7 @@ function startEndlessUpstream() {
 }
 
 /** A gateway that drains for a tenth of a second. */
-function spawnDrainingSoon(origin: string) {
+function spawnDrainingSoon(origin: string, more: Readonly<Record<string, unknown>> = {}) {
   const environment = {
     listen: "127.0.0.1:0",
     basePath: "/v1",
@@ -59,7 +61,7 @@ function spawnDrainingSoon(origin: string) {
   };
   return spawnGateway({
     upstreams: [origin],
-    config: { environments: { production: environment } },
+    config: { environments: { production: environment }, ...more },
   });
 }
 
@@ -116,4 +118,36 @@ test("a gateway that drains reloads no more, and a fault of its own does not beg
   assert.deepEqual(said.slice(said.indexOf("draining")), wanted);
   const afterMs = Number(served.running.lines().at(-1)?.afterMs);
   assert.ok(afterMs >= Number(failed.time) - Number(draining.time) - 20, `${afterMs} ms`);
+});
+
+test("a drain that ends at its deadline while the store is slow tells the units that are lost with it", async () => {
+  await using backend = await startEndlessUpstream();
+  const redis = await startRedis();
+  onTestFinished(() => redis.close());
+  await using proxy = await openTcpProxy(redis);
+  const store = `redis://127.0.0.1:${proxy.port}`;
+  await using served = await spawnDrainingSoon(backend.origin, { store, storeTimeout: "50ms" });
+  // Slower than each of the last steps waits, and never so silent that the connection is given up.
+  proxy.behave({ answerLatencyMs: 700 });
+  const asked = Array.from({ length: 20 }, () => {
+    return sendRequest(served.port, { key: KEY }).catch(() => "cut");
+  });
+  await served.running.line(({ kind }) => kind === "store_away");
+  asked.push(sendRequest(served.port, { key: KEY }).catch(() => "cut"));
+  await eventually(() => assert.equal(backend.seen.length, 21));
+  served.running.child.kill("SIGTERM");
+  await Promise.all(asked);
+  assert.equal((await served.running.exited).code, 0);
+  assert.equal(
+    served.lines.reduce((sum, { charged }) => sum + charged, 0),
+    21,
+  );
+  const said = served.running.lines().filter(({ msg }) => msg !== "request");
+  const lost = said.filter(({ msg }) => msg === "charges_lost");
+  const client = await redis.client();
+  const [account = ""] = await client.keys("tg:{*}:production:vectors");
+  const month = await client.hget(account, "M");
+  const counted = Number(month?.split(" ")[1] ?? 0);
+  assert.equal(counted + lost.reduce((sum, { units }) => sum + Number(units), 0), 21);
+  assert.deepEqual([lost.length, said.at(-1)?.msg], [1, "stopped"]);
 });

@@ -51,3 +51,9 @@ export type GatewayHandle = {
    */
   stop(how?: { readonly atOnce: boolean }): Promise<void>;
 };
+
+/** A gateway as the process sees it that ends with it. */
+export type ServedGateway = GatewayHandle & {
+  /** Logs the units that it owes to the store as lost, because the process ends without charging them. */
+  dropOwed(): void;
+};

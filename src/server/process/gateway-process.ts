@@ -29,7 +29,7 @@ import {
   logQuotaEvents,
 } from "../events/quota-events.ts";
 import type { Rollout } from "./config-reloader.ts";
-import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
+import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { type DataPlane, type GatewayStores, RunningGateway, storeNow } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 import { TermsWatcher } from "./terms-watcher.ts";
@@ -38,7 +38,7 @@ import { TermsWatcher } from "./terms-watcher.ts";
 const LAST_NOTES_MS = 1_000;
 
 /** A gateway that is one process of several. */
-export type WorkerHandle = GatewayHandle & {
+export type WorkerHandle = ServedGateway & {
   /** The status of this process. Its counts are reset, so that each is reported once. */
   status(): ProcessStatus;
   readonly diagnostics: Diagnostics;

@@ -22,7 +22,7 @@ import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
 import { UsageEventSender } from "../events/usage-event-sender.ts";
 import { ConfigReloader, type Rollout } from "./config-reloader.ts";
 import { GatewayAnnouncer } from "./gateway-announcer.ts";
-import type { GatewayHandle, StartOptions } from "./gateway-handle.ts";
+import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
 import { RecordWarnings } from "./record-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
@@ -83,7 +83,7 @@ export function storeNow(
  * A gateway as other modules see it, whether one process serves or several. It runs one reload at a
  * time, one shutdown, one set of checks and one admin listener.
  */
-export class RunningGateway implements GatewayHandle {
+export class RunningGateway implements ServedGateway {
   readonly #options: StartOptions;
   /** The name of the gateway, in events and metrics. */
   readonly #name: string;
@@ -256,6 +256,10 @@ export class RunningGateway implements GatewayHandle {
     this.#stopping ??= this.#stopOnce();
     if (atOnce) this.#dataPlane.closeNow();
     return this.#stopping;
+  }
+
+  dropOwed(): void {
+    this.#stores.quotas.dropOwed();
   }
 
   #watched(): MetricSources {

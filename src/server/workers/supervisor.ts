@@ -9,7 +9,7 @@ import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metric
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { Rollout } from "../process/config-reloader.ts";
-import type { GatewayHandle, StartOptions } from "../process/gateway-handle.ts";
+import type { ServedGateway, StartOptions } from "../process/gateway-handle.ts";
 import { STOP_AT_ONCE_MS } from "../process/process-context.ts";
 import { type DataPlane, type GatewayStores, RunningGateway } from "../process/running-gateway.ts";
 import { keysReadiness, sourcesOf, worstReadinessCheck } from "../process/status.ts";
@@ -39,7 +39,7 @@ export async function startWorkers(
   config: Config,
   count: number,
   options: StartOptions,
-): Promise<GatewayHandle> {
+): Promise<ServedGateway> {
   const report: Reporter = (level, message, details) => options.log[level](message, details);
   const now = options.now ?? Date.now;
   const closers: (() => Promise<unknown>)[] = [];

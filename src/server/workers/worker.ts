@@ -182,6 +182,7 @@ class Service {
     await Promise.race([this.#gateway?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
+    this.#gateway?.dropOwed();
     await this.#leave(status);
   }
 

@@ -141,6 +141,8 @@ export interface OutageHandler extends CallObserver {
   owedUnits(): number;
   /** Why the store is unreachable, for /readyz; undefined if this handler cannot tell. */
   health(): { readonly ok: boolean; readonly why?: string } | undefined;
+  /** Logs what is owed as lost, once. */
+  dropOwed(): void;
   close(): Promise<void>;
 }
 
@@ -221,6 +223,9 @@ export class DenyDuringOutage implements OutageHandler {
   health(): undefined {
     return undefined;
   }
+
+  /** Does nothing: this handler has no debts. */
+  dropOwed(): void {}
 
   async close(): Promise<void> {}
 }

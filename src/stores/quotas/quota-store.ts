@@ -323,6 +323,8 @@ export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
   /** A reload may change how long history is kept, and the rules of bans and of an outage. */
   reconfigure(policy: StorePolicy): void;
 
+  /** Logs the units that are owed to the store as lost, because nothing will charge them. */
+  dropOwed(): void;
   close(): Promise<void>;
 }
 

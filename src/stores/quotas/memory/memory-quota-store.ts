@@ -351,6 +351,9 @@ class MemoryStore implements QuotaStore {
     return false;
   }
 
+  /** Does nothing: this store is never away. */
+  dropOwed(): void {}
+
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#saver.whyUnsaved();

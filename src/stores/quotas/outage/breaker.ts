@@ -248,7 +248,7 @@ export class CircuitBreaker {
    * are not taken back are reported as uncertain.
    */
   drop(): readonly UncertainCharge[] {
-    const { lost, takeBacks } = this.#accounts.debts.drop();
+    const { lost, takeBacks } = this.#accounts.debts.drop(this.#settlement.takeUnderWay());
     if (takeBacks.length > 0) this.#context.onUncertain(takeBacks);
     return lost;
   }

@@ -75,6 +75,7 @@ class StoreFallback implements Fallback {
   #timer: NodeJS.Timeout | undefined;
   #hastened = false;
   #closed = false;
+  #dropped = false;
 
   constructor(
     { quotaClient, decisionCache, onUncertain, corrections }: FallbackInputs,
@@ -197,12 +198,19 @@ class StoreFallback implements Fallback {
       return breaker.settleLast(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
     });
     await Promise.allSettled(settled);
+    this.dropOwed();
+    await this.#heartbeat.leave();
+  }
+
+  /** Units that are owed again because a call fails afterwards were told by then. */
+  dropOwed(): void {
+    if (this.#dropped) return;
+    this.#dropped = true;
     this.#reports.tellForgotten();
     reportLost(
       this.#options.report,
       this.#breakers.flatMap((breaker) => breaker.drop()),
     );
-    await this.#heartbeat.leave();
   }
 
   /**

@@ -69,6 +69,13 @@ export class DebtSettlement {
     return [...this.#underWay.values()].reduce((sum, debt) => sum + debtUnits(debt), 0);
   }
 
+  /** The debts that a call charges now, which has no answer yet: no call will charge them again. */
+  takeUnderWay(): AccountDebt[] {
+    const debts = [...this.#underWay.values()];
+    this.#underWay.clear();
+    return debts;
+  }
+
   /** Whether units that a call charges now are owed to a window that the debt is about. */
   owesTo({ accountRef, windows }: AccountDebt): boolean {
     const owed = this.#underWay.get(accountId(accountRef))?.windows ?? [];

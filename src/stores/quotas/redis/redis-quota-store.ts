@@ -304,6 +304,10 @@ class RedisQuotaStore implements QuotaStore {
     return way.ok ? way : { ok: false, why: way.failure.message };
   }
 
+  dropOwed(): void {
+    this.#outage.dropOwed();
+  }
+
   async close(): Promise<void> {
     this.#changes.close();
     this.#eviction.stop();

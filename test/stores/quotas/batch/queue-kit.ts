@@ -83,6 +83,7 @@ export function openBatch() {
     lostUnits: () => 0,
     owedUnits: () => 0,
     health: () => undefined,
+    dropOwed: () => undefined,
     close: async () => undefined,
   };
   const decisionCache = new DecisionCache(() => NOON);

@@ -195,6 +195,32 @@ describe("a debt", () => {
     await proxy.listen();
   });
 
+  it("is told as lost once where the end waits no longer for the call that charges it", async () => {
+    const house = await openFallback(proxy);
+    await admit(house.store, 1, DAY);
+    await eventually(async () => assert.equal((await counted(redis)).d, 1));
+    proxy.behave({ latencyMs: 200 });
+    await eventually(async () => {
+      await admit(house.store, 1, DAY);
+      assert.equal(house.gate.health().ok, false);
+    });
+    assert.equal(await admit(house.store, 4, DAY), 4);
+    await eventually(() => assert.equal(proxy.holds(":production:a"), false));
+    const { owedUnits } = house.store.charges();
+    assert.ok(owedUnits >= 4, `${owedUnits}`);
+    const closing = house.store.close();
+    await eventually(() => assert.equal(proxy.holds(":production:a"), true), { everyMs: 5 });
+    house.store.dropOwed();
+    const lost = () => house.told.filter(({ message }) => message === "charges_lost");
+    assert.deepEqual(
+      lost().map(({ details }) => details?.units),
+      [owedUnits],
+    );
+    await closing;
+    assert.deepEqual([lost().length, house.store.charges().lostUnits], [1, owedUnits]);
+    proxy.behave({});
+  });
+
   it("of more accounts than are remembered is lost, and told by its units when the store is back or the gateway ends", async () => {
     for (const isBack of [true, false]) {
       const house = await openFallback(proxy, { accountsMax: 10 });
