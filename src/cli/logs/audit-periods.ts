@@ -148,7 +148,7 @@ function windowBalance(
     ...openIn(inputs, accountRef, period, { meter, isCounted }),
     ...commonEvidence(inputs, accountRef, period, meter),
     settlementLost: lost && unitsLostIn(lost, period),
-    unsettled: unsettledAtResets(sum, incidents),
+    unsettled: unsettledAtResets(sum, accountRef, incidents),
     fewer: [
       ...fewerByChanges(terms, ofPlan, incidents.replacementsIn(period)),
       ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
@@ -222,9 +222,13 @@ function unitsLostIn(lost: ReadonlyMap<number, number>, { fromMs, toMs }: Period
  * Units by which the window of a meter may differ from the lines because a window that was reset
  * takes no settlement of what was held before. A gateway settles nothing during an outage.
  */
-function unsettledAtResets({ resetsMs, settling }: PeriodSum, incidents: Incidents): number {
+function unsettledAtResets(
+  { resetsMs, settling }: PeriodSum,
+  accountRef: AccountRef,
+  incidents: Incidents,
+): number {
   return resetsMs.reduce((sum, atMs) => {
-    return sum + settling.unsettledIn(incidents.awaySince(atMs), atMs);
+    return sum + settling.unsettledIn(incidents.awaySince(accountRef, atMs), atMs);
   }, 0);
 }
 

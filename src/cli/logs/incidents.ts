@@ -48,7 +48,7 @@ export class Incidents {
   readonly #changed = new Map<string, LimitChange[]>();
   /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
   readonly #away = new Map<string, Outage>();
-  readonly #outages: Period[] = [];
+  readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
   /** The process whose lines are read, as far as it is known. */
@@ -114,8 +114,10 @@ export class Incidents {
   }
 
   #endOutage(part: string, toMs: number): void {
-    const fromMs = this.#away.get(part)?.sinceMs;
-    if (fromMs !== undefined) this.#outages.push({ fromMs, toMs });
+    const outage = this.#away.get(part);
+    if (outage !== undefined) {
+      this.#outages.push({ bucket: outage.bucket, fromMs: outage.sinceMs, toMs });
+    }
     this.#away.delete(part);
   }
 
@@ -213,9 +215,8 @@ export class Incidents {
    */
   awayFrom(accountRef: AccountRef, period: Period, alive: number): number | undefined {
     const killed = this.#killed(alive);
-    const own = String(bucketOf(accountRef));
     const away = [...this.#away.values()].filter(({ gateway, bucket, sinceMs, run }) => {
-      if (sinceMs >= period.toMs || (bucket !== "all" && bucket !== own)) return false;
+      if (sinceMs >= period.toMs || !isOf(accountRef, bucket)) return false;
       // It may have been away before it began to serve.
       const isIts = (each: Run) => gateway !== undefined && each.gateway === gateway;
       const over = killed.find((each) => each === run || isIts(each));
@@ -225,12 +226,17 @@ export class Incidents {
     return Math.min(...away.map(({ sinceMs }) => sinceMs)) - CLOCK_MS;
   }
 
-  /** When the first outage began that some gateway may have had at that instant; else the instant. */
-  awaySince(atMs: number): number {
-    const away = [...this.#away.values()].map(({ sinceMs: fromMs }) => {
-      return { fromMs, toMs: Number.POSITIVE_INFINITY };
+  /**
+   * When the first outage of the account's bucket began that some gateway may have had at that instant;
+   * else the instant.
+   */
+  awaySince(accountRef: AccountRef, atMs: number): number {
+    const away = [...this.#away.values()].map(({ bucket, sinceMs: fromMs }) => {
+      return { bucket, fromMs, toMs: Number.POSITIVE_INFINITY };
     });
-    const had = [...this.#outages, ...away].filter((outage) => isIn(atMs, outage));
+    const had = [...this.#outages, ...away].filter((outage) => {
+      return isOf(accountRef, outage.bucket) && isIn(atMs, outage);
+    });
     return Math.min(atMs, ...had.map(({ fromMs }) => fromMs - CLOCK_MS));
   }
 
@@ -309,6 +315,11 @@ function lastServed(served: readonly Served[], { fromMs, toMs }: Period): number
 
 function unitsOf({ units }: LoggedEvent): number {
   return Number.isSafeInteger(units) ? (units as number) : 0;
+}
+
+/** Whether the account is in the bucket of an outage, which is "all" without a Cluster. */
+function isOf(accountRef: AccountRef, bucket: string): boolean {
+  return bucket === "all" || bucket === String(bucketOf(accountRef));
 }
 
 function isIn(atMs: number, { fromMs, toMs }: Period): boolean {

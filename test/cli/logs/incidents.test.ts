@@ -233,7 +233,7 @@ describe("incidents in logs", () => {
       event("event", 1_000, away);
       event("stopped", 2_000);
       assert.equal(incidents.isAway(ACME, HOUR, 0), false, "it told what it owed");
-      const since = [1_500, 3_000, 15_000].map((ms) => incidents.awaySince(NOON + ms) - NOON);
+      const since = [1_500, 3_000, 15_000].map((ms) => incidents.awaySince(ACME, NOON + ms) - NOON);
       assert.deepEqual(since, [-9_000, -9_000, 15_000], "it was away until then");
       for (const msg of ["serving", "serving"]) event(msg, 20_000);
       event("event", 21_000, away);

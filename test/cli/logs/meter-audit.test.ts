@@ -7,6 +7,7 @@ import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import type { LoggedMeter } from "../../../src/core/meters/meter-charge.ts";
 import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
 import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
@@ -304,7 +305,9 @@ describe("the audit of a meter's window", () => {
     assert.deepEqual(settledIn, ["explained", "drift"], "a settlement takes five seconds at most");
     const backwards = of(NOON - 7_000, NOON - 9_000);
     assert.deepEqual(backwards, ["explained", 0, why], "no answer ends before its decision");
-    const line = (kind: string, time: number) => ({ msg: "event", kind, gateway: "a", time });
+    const line = (kind: string, time: number, buckets?: string) => {
+      return { msg: "event", kind, gateway: "a", time, buckets };
+    };
     const away = line("store_away", NOON - 15_000);
     const back = (time: number) =>
       of(NOON - 60_000, NOON - 20_000, [away, line("store_back", time)]);
@@ -312,6 +315,27 @@ describe("the audit of a meter's window", () => {
     assert.deepEqual(back(NOON - 13_000), ["drift", -30, undefined]);
     const still = of(NOON - 60_000, NOON - 20_000, [away]);
     assert.deepEqual(still, ["explained", 0, why], "the outage has no end");
+    const own = bucketOf(ACME);
+    const others = [...Array(16).keys()].filter((bucket) => bucket !== own).join();
+    const inBuckets = (buckets: string, ...back: string[]) => {
+      const kinds = [
+        ["store_away", NOON - 15_000] as const,
+        ...back.map((kind) => [kind, NOON] as const),
+      ];
+      return of(
+        NOON - 60_000,
+        NOON - 20_000,
+        kinds.map(([kind, time]) => line(kind, time, buckets)),
+      )[0];
+    };
+    for (const back of [[], ["store_back"]]) {
+      const found = [`${own}`, others].map((buckets) => inBuckets(buckets, ...back));
+      assert.deepEqual(
+        found,
+        ["explained", "drift"],
+        "an outage of other buckets explains nothing",
+      );
+    }
     const ended = [away, line("store_back", NOON + 5_000)];
     const settled = (endMs: number) => of(NOON - 60_000, endMs, ended)[0];
     assert.deepEqual([NOON - 30_000, NOON - 31_000].map(settled), ["explained", "drift"]);
