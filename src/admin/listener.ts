@@ -3,7 +3,7 @@ import type { AddressInfo } from "node:net";
 import { lingerOnClose } from "../base/linger.ts";
 import { errorMessage } from "../base/messages.ts";
 import { createServer } from "../base/node-http.ts";
-import { connectionsWithin } from "../base/open-files.ts";
+import { ADMIN_CONNECTIONS_MAX } from "../base/open-files.ts";
 import type { Config } from "../config/config.ts";
 import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { MetricSources } from "../telemetry/metrics/metric-readers.ts";
@@ -44,10 +44,8 @@ export type AdminLimits = {
   readonly responseTimeoutMs: number;
 };
 
-/** The share of the files that the process may open. Customers and upstreams need the others. */
-const FILES_SHARE = 0.05;
 const LIMITS: AdminLimits = {
-  connections: connectionsWithin(FILES_SHARE, 256),
+  connections: ADMIN_CONNECTIONS_MAX,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   responseTimeoutMs: 60_000,

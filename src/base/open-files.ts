@@ -1,12 +1,15 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
+
+/** More files than any system lets a process open, for systems that do not say the limit. */
+const UNKNOWN_MAX = 2 ** 30;
 
 /** The number of files and sockets that this process may open, if the system says (Linux). */
 function readFilesMax(): number {
   try {
     const found = /^Max open files\s+(\d+)/m.exec(readFileSync("/proc/self/limits", "utf8"));
-    return found === null ? Number.POSITIVE_INFINITY : Number(found[1]);
+    return found === null ? UNKNOWN_MAX : Number(found[1]);
   } catch {
-    return Number.POSITIVE_INFINITY;
+    return UNKNOWN_MAX;
   }
 }
 
@@ -15,10 +18,52 @@ const filesMax = readFilesMax();
 /** The remedy for too few open files, as the end of a sentence. */
 export const RAISE_OPEN_FILES = "raise their limit (ulimit -n), or lower limits.connections";
 
+/** Whether an error code of the system says that no further file can be opened. */
+export function isFilesShortage(code: string): boolean {
+  return code === "EMFILE" || code === "ENFILE";
+}
+
+const CLIENTS_SHARE = 0.8;
+const CLIENTS_SHARE_MIN = 0.5;
+const ADMIN_SHARE = 0.05;
+/** The upstreams have this share at least, even if the rest of the process has more than its part. */
+const UPSTREAMS_SHARE_MIN = 0.125;
+/** Files that come and go: state files, a reload, connections to a store or a receiver of events. */
+const PASSING_FILES = 16;
+
+/** The most connections of the admin listener. */
+export const ADMIN_CONNECTIONS_MAX = Math.min(256, Math.floor(ADMIN_SHARE * filesMax));
+
+/** The files that this process has open when it begins to serve, and those that come and go. */
+let ownFiles: number | undefined;
+function countOwnFiles(): number {
+  try {
+    ownFiles ??= readdirSync("/proc/self/fd").length + PASSING_FILES;
+  } catch {
+    ownFiles = PASSING_FILES;
+  }
+  return ownFiles;
+}
+
+/** The files that are left for clients and upstreams. */
+function filesLeft(): number {
+  return filesMax - countOwnFiles() - ADMIN_CONNECTIONS_MAX;
+}
+
 /**
- * The connections, out of those that are `wanted`, that fit in a share of the files which this
- * process may open: clients of one listener leave the others, the upstreams and the store theirs.
+ * The most connections of all clients together: so many that `upstreamConnections` and the admin
+ * listener have theirs, because a client without a connection to an upstream is not served.
  */
-export function connectionsWithin(share: number, wanted: number): number {
-  return Math.min(wanted, Math.floor(share * filesMax));
+export function clientConnectionsMax(upstreamConnections: number): number {
+  const most = Math.min(CLIENTS_SHARE * filesMax, filesLeft() - upstreamConnections);
+  return Math.floor(Math.max(CLIENTS_SHARE_MIN * filesMax, most));
+}
+
+/** The sockets to upstreams that this process has open, and the most that it may have. */
+export const upstreamSockets = { open: 0, max: UNKNOWN_MAX };
+
+/** Leaves `clientConnections` and the admin listener their files: the upstreams have the others. */
+export function reserveFiles(clientConnections: number): void {
+  const left = filesLeft() - clientConnections;
+  upstreamSockets.max = Math.floor(Math.max(UPSTREAMS_SHARE_MIN * filesMax, left));
 }

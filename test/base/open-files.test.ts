@@ -8,12 +8,24 @@ import { provided } from "../support/needing.ts";
 
 const linux = provided(process.platform === "linux", "Linux");
 
-it("connections have their share of the files that a process may open", linux, async () => {
-  const module = pathToFileURL(join(import.meta.dirname, "../../src/base/open-files.ts"));
-  const program = `import { connectionsWithin } from "${module}";
-    console.log([[0.5, 99], [0.5, 50], [0.5, 49], [0.999, 99]].map((one) => connectionsWithin(...one)).join());`;
-  const command = 'ulimit -n 101 && exec "$0" --input-type=module -e "$1"';
-  const run = promisify(execFile);
-  const { stdout } = await run("sh", ["-c", command, process.execPath, program]);
-  assert.equal(stdout, "50,50,49,99\n");
-});
+it(
+  "clients leave the upstreams and the admin listener their files, and take between a half and four fifths",
+  linux,
+  async () => {
+    const module = pathToFileURL(join(import.meta.dirname, "../../src/base/open-files.ts"));
+    const program = `import * as files from "${module}";
+    const { ADMIN_CONNECTIONS_MAX, clientConnectionsMax, reserveFiles, upstreamSockets } = files;
+    const clients = [0, 250, 500].map(clientConnectionsMax);
+    reserveFiles(clients[1]);
+    console.log(JSON.stringify({ admin: ADMIN_CONNECTIONS_MAX, clients, upstreams: upstreamSockets.max }));`;
+    const command = 'ulimit -n 1000 && exec "$0" --input-type=module -e "$1"';
+    const run = promisify(execFile);
+    const { stdout } = await run("sh", ["-c", command, process.execPath, program]);
+    const { admin, clients, upstreams } = JSON.parse(stdout);
+    assert.equal(admin, 50);
+    const [most, shared, least] = clients;
+    assert.deepEqual([most, least], [800, 500]);
+    assert.ok(shared > 500 && shared < 700, `${shared}`);
+    assert.equal(upstreams, 250);
+  },
+);

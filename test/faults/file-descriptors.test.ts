@@ -38,7 +38,7 @@ test(`2.3 EMFILE: with ${FILES} file descriptors and twice as many clients, thos
   const limited = await eventually(
     () => served.said.find(({ msg }) => msg === "connections_limited") ?? assert.fail("not yet"),
   );
-  assert.deepEqual([limited.level, limited.connections], ["info", Math.floor(0.8 * FILES)]);
+  assert.deepEqual([limited.level, limited.connections], ["info", FILES / 2]);
   const clients: Client[] = [];
   for (let i = 0; i < CLIENTS; i++) clients.push(await openClient(served.port));
 
@@ -102,6 +102,56 @@ test("crowds at another listener and at the admin listener leave a listener its 
   for (const { status } of each(answers)) assert.equal(status, 200);
   assert.equal(await served.counted(), CLIENTS);
   const limited = await served.running.line(({ msg }) => msg === "connections_limited");
-  assert.equal(limited.connections, Math.floor((0.8 * FILES) / Object.keys(environments).length));
+  assert.equal(limited.connections, FILES / 2 / Object.keys(environments).length);
   for (const socket of crowds.flat()) socket.destroy();
+});
+
+test("while clients hold all connections that they may, probes are answered, each request waits for a file instead of failing, and its healthy backend is not told as down", async () => {
+  let holding = Promise.withResolvers<void>();
+  await using backend = await startTestUpstream(async (_seen, response) => {
+    await holding.promise;
+    response.setHeader("Connection", "close");
+    response.end("ok");
+  });
+  const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
+  const limits = { responseTimeout: "3s" };
+  await using served = await spawnGateway({ upstreams: [backend.origin], under, limits });
+  const limited = await served.running.line(({ msg }) => msg === "connections_limited");
+  const clients = await Promise.all(
+    Array.from({ length: Number(limited.connections) }, () => openClient(served.port)),
+  );
+  const askAll = () => {
+    for (const client of clients) client.write(requestBytes({ key: KEY }));
+    return Promise.all(clients.map((client) => client.responses(["GET"])));
+  };
+
+  const served200 = askAll();
+  await served.running.line(({ msg }) => msg === "open_files_short");
+  for (const path of ["/livez", "/readyz", "/metrics"]) {
+    assert.equal((await fetch(`${served.adminUrl}${path}`)).status, 200, path);
+  }
+  const seen = backend.seen.length;
+  assert.ok(seen > 0 && seen < clients.length, `${seen} of ${clients.length} have a connection`);
+  holding.resolve();
+  for (const { status } of each((await served200).flat())) assert.equal(status, 200);
+
+  holding = Promise.withResolvers<void>();
+  const statuses = (await askAll()).flat().map(({ status }) => status);
+  assert.deepEqual([...new Set(statuses)], [504], "the wait ends as one for a connection does");
+  holding.resolve();
+  assert.deepEqual(
+    served.said.filter(({ kind }) => kind === "upstream_down"),
+    [],
+  );
+  assert.equal(served.said.filter(({ msg }) => msg === "open_files_short").length, 1);
+  await eventually(() => assert.equal(served.lines.length, 2 * clients.length));
+  const waited = served.lines.filter(({ forwards }) => forwards === 0);
+  for (const { code, why, charged } of each(waited)) {
+    assert.deepEqual(
+      [code, why, charged],
+      ["upstream_timeout", "waited too long for: connection", 1],
+    );
+  }
+  assert.equal(await served.counted(), 2 * clients.length);
+  for (const client of clients) await client[Symbol.asyncDispose]();
 });

@@ -11,6 +11,7 @@ import type { ParsedResponseHead } from "../../http1/parse/response-head-parser.
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
 import { meterCharges, readAnswerHead } from "../exchange/metered-answer.ts";
+import { warnOfFilesShortage } from "../runtime/files-shortage.ts";
 import { countForwardedBytes } from "../runtime/memory.ts";
 import { closeIfDraining, failExchange } from "../stages/reply.ts";
 import { settleMeters } from "../stages/settle.ts";
@@ -79,8 +80,13 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   /** Makes one attempt. `onFailure` decides whether there is another one. */
   #try(): void {
-    const { gateway, exchange, caller, service } = this.#context;
+    const { gateway, exchange } = this.#context;
     exchange.wait("connection", gateway.elapsed());
+    this.#take();
+  }
+
+  #take(): void {
+    const { caller, service } = this.#context;
     this.#stopWaiting = service.upstreams.take(
       caller.account,
       (connection) => this.#send(connection),
@@ -211,6 +217,10 @@ class Forward implements ForwardHandler, ResponseHandler {
     const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure, head.method);
     const refusal = failureRefusal(failure);
     this.#span?.end(refusal.code);
+    if (again === "short") {
+      this.#waitForFile(upstream);
+      return;
+    }
     // A connection that died of old age, or while its client was not reading, is no sign of a bad
     // upstream.
     const isBackends = isUpstreamFault(refusal.code) && again !== "aged";
@@ -219,6 +229,15 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (again === undefined) this.#end(refusal);
     else if (typeof again === "string") this.#try();
     else this.#tryAfter(again.pauseMs);
+  }
+
+  /** Waits as it does when no connection is free. It is one wait, so its time goes on. */
+  #waitForFile(upstream: Upstream): void {
+    const { gateway, service } = this.#context;
+    warnOfFilesShortage(gateway);
+    service.upstreams.short(upstream);
+    this.#releaseConnection();
+    this.#take();
   }
 
   #tryAfter(pauseMs: number): void {

@@ -1,3 +1,4 @@
+import { isFilesShortage } from "../../base/open-files.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { Upstream } from "../upstreams/upstream.ts";
 import type { PickPreference, UpstreamPool } from "../upstreams/upstream-pool.ts";
@@ -8,11 +9,11 @@ const UNREACHED_MAX = 3;
 /**
  * The pause between two rounds over all upstreams, repeated for as long as `connectRetry` allows.
  */
-const ROUND_MS = 100;
+export const ROUND_MS = 100;
 const NONE: ReadonlySet<Upstream> = new Set();
 
 /** `pauseMs` is the pause before the next round: every upstream may be reachable by then. */
-type RetryReason = "aged" | "unreached" | { readonly pauseMs: number } | undefined;
+type RetryReason = "aged" | "unreached" | "short" | { readonly pauseMs: number } | undefined;
 
 /** The attempts of one request so far, and their consequences for the next one. */
 export class RetryPolicy implements PickPreference {
@@ -36,12 +37,13 @@ export class RetryPolicy implements PickPreference {
    * one, and if none is left, to all of them again after a pause. `aged`: a connection that had
    * carried responses died before any byte of this response. Then one retry on a new connection is
    * allowed, for any request that was not sent yet, and for GET and HEAD that were sent. The same
-   * holds if the upstream refused the handshake after the request was sent.
+   * holds if the upstream refused the handshake after the request was sent. `short`: the gateway has
+   * no file left for a connection, and the request waits for one, whatever its method.
    */
   nextAttempt(
     upstreams: UpstreamPool,
     upstream: Upstream,
-    failure: Omit<RequestFailure, "why">,
+    failure: RequestFailure,
     method: string,
   ): RetryReason {
     if (failure.kind === "unanswered" && failure.reused && !this.freshOnly) {
@@ -51,6 +53,7 @@ export class RetryPolicy implements PickPreference {
       return "aged";
     }
     if (failure.kind !== "unreached") return undefined;
+    if (isFilesShortage(failure.why)) return "short";
     if (failure.sent) {
       if (this.freshOnly || !RETRIED.has(method)) return undefined;
       this.freshOnly = true;

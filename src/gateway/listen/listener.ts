@@ -25,10 +25,10 @@ import { errorResponseTo, refusalCodeFor } from "./parser-error.ts";
 import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
-/** The environments of a listener, and how many listeners share the open files of the process. */
+/** The environments of a listener, and the most connections that the open files allow it. */
 type ListenerEnvironments = {
   readonly environments: readonly Environment[];
-  readonly listeners: number;
+  readonly filesMax: number;
 };
 
 /**
@@ -56,7 +56,7 @@ export class Listener implements ServerHandler {
   /** Connections that are still read after a refusal (docs/reference/edge.md#unread-bodies). */
   readonly #lingering = new Set<ServerConnection>();
   #environments: readonly Environment[];
-  #listeners: number;
+  #filesMax: number;
   /** The port that it listens on; 0 until then. */
   #port = 0;
   limits: ServerHandler["limits"];
@@ -68,7 +68,7 @@ export class Listener implements ServerHandler {
   constructor(
     gateway: GatewayContext,
     address: HostPort,
-    { environments, listeners }: ListenerEnvironments,
+    { environments, filesMax }: ListenerEnvironments,
   ) {
     this.#gateway = gateway;
     this.elapsed = gateway.elapsed;
@@ -80,9 +80,9 @@ export class Listener implements ServerHandler {
     );
     this.#tunnels = new OpenTunnels(gateway, () => this.#environments);
     this.#environments = environments;
-    this.#listeners = listeners;
+    this.#filesMax = filesMax;
     this.limits = serverLimits(environments);
-    this.#connections = new ConnectionTable(tableLimits(environments, gateway, listeners), {
+    this.#connections = new ConnectionTable(tableLimits(environments, gateway, filesMax), {
       onTurnedAway: (why) => gateway.onTurnedAway?.(why),
       tell: (told) => {
         const listen = formatHostPort({ host: address.host, port: this.#port });
@@ -110,7 +110,7 @@ export class Listener implements ServerHandler {
     // Delayed, so that it is logged after the line that says that everything is serving.
     const tell = () => {
       if (!this.#server.listening) return;
-      warnOfFileLimit(this.#environments, this.#gateway, this.#listeners);
+      warnOfFileLimit(this.#environments, this.#gateway, this.#filesMax);
     };
     setTimeout(tell, TELL_LIMIT_MS).unref();
   }
@@ -141,11 +141,11 @@ export class Listener implements ServerHandler {
   /**
    * Replaces the environments, their limits and their certificates for everything that comes later.
    */
-  serve({ environments, listeners }: ListenerEnvironments): void {
+  serve({ environments, filesMax }: ListenerEnvironments): void {
     this.#environments = environments;
-    this.#listeners = listeners;
+    this.#filesMax = filesMax;
     this.limits = serverLimits(environments);
-    this.#connections.limits = tableLimits(environments, this.#gateway, listeners);
+    this.#connections.limits = tableLimits(environments, this.#gateway, filesMax);
     renewCertificate(this.#server, environments);
   }
 

@@ -8,6 +8,7 @@ import { certificateEndMs } from "../runtime/certificate.ts";
 import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
+import { filesOfEach } from "./server-limits.ts";
 
 type FoundDown = {
   readonly environment: string;
@@ -135,17 +136,18 @@ export class Listeners {
   }
 
   #tellListeners(): void {
-    const listeners = this.#listening.length;
+    const filesMax = filesOfEach(this.#listening);
     for (const { key, environments } of this.#listening) {
-      this.#listeners.get(key)?.serve({ environments, listeners });
+      this.#listeners.get(key)?.serve({ environments, filesMax });
     }
   }
 
   async #open(next: readonly ListenerSpec[], config: Config): Promise<void> {
     const opened: string[] = [];
+    const filesMax = filesOfEach(next);
     for (const { key, listen, environments } of next) {
       if (this.#listeners.has(key)) continue;
-      const served = { environments, listeners: next.length };
+      const served = { environments, filesMax };
       try {
         this.#listeners.set(key, await openListener(this.#gateway, listen, served));
         opened.push(key);

@@ -1,12 +1,11 @@
-import { connectionsWithin, RAISE_OPEN_FILES } from "../../base/open-files.ts";
+import { clientConnectionsMax, RAISE_OPEN_FILES, reserveFiles } from "../../base/open-files.ts";
 import type { ServerLimits } from "../../http1/server/server-limits.ts";
 import { type Environment, type GatewayContext, loosestLimits } from "../exchange/environment.ts";
 import type { TableLimits } from "./connection-table.ts";
+import { type ListenerSpec, poolsOf } from "./environments.ts";
 
 /** A client that sends this many bytes ahead is not read from until the responses are out. */
 const AHEAD_BYTES_MAX = 65_536;
-/** The rest of the open files is for upstreams, the store, the admin listener, the log and regular files. */
-const FILES_SHARE = 0.8;
 /** How long a client that keeps sending after its refusal is read: in all, and without a byte. */
 const LINGER_MS = 5_000;
 const LINGER_IDLE_MS = 1_000;
@@ -34,17 +33,17 @@ export function serverLimits(environments: readonly Environment[]): ServerLimits
 }
 
 /**
- * The limits of the connections of one of `listeners` listeners, from the configuration, open files
- * and memory.
+ * The limits of the connections of one listener, from the configuration, memory, and its part of the
+ * open files.
  */
 export function tableLimits(
   environments: readonly Environment[],
   { memory }: Pick<GatewayContext, "memory">,
-  listeners: number,
+  filesMax: number,
 ): TableLimits {
   const { connections, connectionsPerAddress, headersTimeoutMs } = loosestLimits(environments);
   return {
-    connectionsMax: memory === "full" ? 0 : connectionsMax(connections, listeners),
+    connectionsMax: memory === "full" ? 0 : Math.min(connections, filesMax),
     perAddressMax: connectionsPerAddress,
     headersTimeoutMs,
   };
@@ -57,21 +56,29 @@ const told = new WeakSet<GatewayContext>();
 export function warnOfFileLimit(
   environments: readonly Environment[],
   gateway: GatewayContext,
-  listeners: number,
+  filesMax: number,
 ): void {
   const { connections: wanted } = loosestLimits(environments);
-  const connections = connectionsMax(wanted, listeners);
-  if (connections >= wanted || told.has(gateway)) return;
+  if (filesMax >= wanted || told.has(gateway)) return;
   told.add(gateway);
   const why = `open files: ${RAISE_OPEN_FILES}`;
-  gateway.log.info("connections_limited", { connections, wanted, why });
+  gateway.log.info("connections_limited", { connections: filesMax, wanted, why });
 }
 
 /**
- * The connections that one of `listeners` listeners may really have, out of those that the
- * configuration allows. If clients took the last descriptor, none would be left for connections to
- * the upstreams.
+ * The part of the open files that each of these listeners has for its clients. Reserves them, because
+ * a connection to an upstream that took the last file would leave none for a probe.
  */
-function connectionsMax(wanted: number, listeners: number): number {
-  return connectionsWithin(FILES_SHARE / listeners, wanted);
+export function filesOfEach(listening: readonly ListenerSpec[]): number {
+  const pools = new Set(poolsOf(listening));
+  const upstreamConnections = [...pools].reduce(
+    (sum, { all, options }) => sum + all.length * options.connectionsMax,
+    0,
+  );
+  const filesMax = Math.floor(clientConnectionsMax(upstreamConnections) / listening.length);
+  const clients = listening.map(({ environments }) => {
+    return Math.min(loosestLimits(environments).connections, filesMax);
+  });
+  reserveFiles(clients.reduce((sum, each) => sum + each, 0));
+  return filesMax;
 }

@@ -3,21 +3,23 @@ import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { discardInput, endThenDiscard } from "../../base/linger.ts";
+import { upstreamSockets } from "../../base/open-files.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import { REFUSED_HANDSHAKE } from "../../http1/client/client-connection.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
-import { keepSession } from "../../http1/client/socket.ts";
+import { countOpen, filesShortage, keepSession } from "../../http1/client/socket.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
 import { readAnswerHead } from "../exchange/metered-answer.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
-import { RetryPolicy } from "../forward/retry-policy.ts";
+import { RetryPolicy, ROUND_MS } from "../forward/retry-policy.ts";
 import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
 import * as answered from "../forward/upstream-response.ts";
 import { EarlyHints } from "../forward/upstream-response.ts";
+import { warnOfFilesShortage } from "../runtime/files-shortage.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
 import { HEAD_BYTES_MAX } from "../upstreams/upstream.ts";
 import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
@@ -107,7 +109,13 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** Makes one attempt. `#failed` decides whether there is another one. */
   #try(): void {
-    const { gateway, exchange, service, target } = this.#context;
+    const { gateway, exchange } = this.#context;
+    exchange.wait("connection", gateway.elapsed());
+    this.#connect();
+  }
+
+  #connect(): void {
+    const { exchange, service, target } = this.#context;
     const upstream = service.upstreams.pick(this.#retryPolicy);
     const client = new ClientStream();
     this.#upstream = upstream;
@@ -115,7 +123,6 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     started.set(client, this);
     exchange.tryAt(upstream.origin);
     this.#span = startUpstreamSpan(this.#context, upstream);
-    exchange.wait("connection", gateway.elapsed());
     const headers = handshakeFields(this.#context, upstream, this.#nonce, this.#span);
     const request = { method: "GET", url: target, headers, socket: client, connection: client };
     const { host, port, tls, lookup, session } = upstream.destination;
@@ -126,6 +133,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       // Without a server name, Node would send the name of the Host field.
       ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
     };
+    if (upstreamSockets.open >= upstreamSockets.max) {
+      this.#failed(client, filesShortage());
+      return;
+    }
     proxy.ws(
       request as unknown as IncomingMessage,
       client as unknown as Socket,
@@ -149,6 +160,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     // Node reads it when the connection is made. The types do not declare it.
     Object.assign(request, { maxHeaderSize: HEAD_BYTES_MAX });
     request.once("socket", (socket) => {
+      countOpen(socket, upstreamSockets);
       if (this.#upstream?.destination.session !== undefined) {
         keepSession(socket, this.#upstream.destination.session);
       }
@@ -266,7 +278,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /** Called for every end of an attempt. `client` identifies the attempt. */
   #failed(client: ClientStream, error: Error): void {
-    const { exchange, service } = this.#context;
+    const { exchange, gateway, service } = this.#context;
     if (client !== this.#client) return;
     const failure = lossOf(error, exchange.forwards > 0, this.#answering);
     const refusal = answered.failureRefusal(failure);
@@ -282,9 +294,12 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       return;
     }
     this.#span?.end(refusal.code);
-    service.upstreams.failed(upstream, refusal);
+    if (again === "short") warnOfFilesShortage(gateway);
+    else service.upstreams.failed(upstream, refusal);
     this.#release();
-    if (typeof again === "string") this.#try();
+    // It is one wait, so its time goes on.
+    if (again === "short") this.#timer = setTimeout(() => this.#connect(), ROUND_MS);
+    else if (typeof again === "string") this.#try();
     else this.#timer = setTimeout(() => this.#try(), again.pauseMs);
   }
 

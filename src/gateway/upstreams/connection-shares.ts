@@ -33,7 +33,7 @@ function mostOfAddresses(connectionsMax: number): number {
 class Holders {
   connectionsMax: number;
   #heldBy = new Map<string, number>();
-  #held = 0;
+  held = 0;
 
   constructor(connectionsMax: number) {
     this.connectionsMax = connectionsMax;
@@ -41,19 +41,19 @@ class Holders {
 
   /** Whether the holder may have one more connection now. */
   mayTake(holder: string): boolean {
-    const free = this.connectionsMax - this.#held;
+    const free = this.connectionsMax - this.held;
     if (free <= 0) return false;
     const isLarge = (this.#heldBy.get(holder) ?? 0) >= LARGE * this.connectionsMax;
     return !isLarge || free - 1 >= KEPT_FREE * this.connectionsMax;
   }
 
   taken(holder: string): void {
-    this.#held += 1;
+    this.held += 1;
     this.#heldBy.set(holder, (this.#heldBy.get(holder) ?? 0) + 1);
   }
 
   returned(holder: string): void {
-    this.#held -= 1;
+    this.held -= 1;
     this.#heldBy.set(holder, (this.#heldBy.get(holder) as number) - 1);
     if (this.#heldBy.size <= 2 * this.connectionsMax) return;
     const held = new Map<string, number>();
@@ -78,6 +78,11 @@ export class ConnectionShares {
   constructor(connectionsMax: number) {
     this.#holders = new Holders(connectionsMax);
     this.#addresses = new Holders(mostOfAddresses(connectionsMax));
+  }
+
+  /** Limits it to the connections that are open: one of those that are held could not be opened. */
+  limitToOpen(): void {
+    this.limitTo(this.#holders.held - 1);
   }
 
   /** Changes the limit. Connections beyond a lower one stay until they are returned. */

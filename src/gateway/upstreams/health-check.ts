@@ -1,9 +1,12 @@
 import type { buildConnector } from "undici";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
+import { isFilesShortage } from "../../base/open-files.ts";
 import { openSocket } from "../../http1/client/socket.ts";
 import { endConnection } from "../../http1/write/end-connection.ts";
 import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 
+/** A probe that the gateway has no file for says nothing, and is made again so soon. */
+const SHORT_MS = 1_000;
 const USER_AGENT = "tollgate-health";
 
 /**
@@ -34,6 +37,10 @@ export function startDueProbe(
   const end = (wrong: string | undefined) => {
     if (ended) return;
     leave();
+    if (wrong !== undefined && isFilesShortage(wrong)) {
+      upstream.probeAtMs = options.elapsed() + SHORT_MS;
+      return;
+    }
     done(wrong === undefined || healthCheck === undefined ? wrong : `health check: ${wrong}`);
   };
   upstream.endProbe = leave;

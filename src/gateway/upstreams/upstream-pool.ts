@@ -1,7 +1,12 @@
 import type { Refusal } from "../../core/refusal.ts";
 import { holderOf } from "./connection-shares.ts";
 import { startDueProbe } from "./health-check.ts";
-import { Upstream, UpstreamConnection, type UpstreamPoolOptions } from "./upstream.ts";
+import {
+  Upstream,
+  UpstreamConnection,
+  type UpstreamLoad,
+  type UpstreamPoolOptions,
+} from "./upstream.ts";
 import {
   FAILED_PROBES_MAX,
   FAILURES_MAX,
@@ -66,10 +71,22 @@ export class UpstreamPool {
    * Called when its configuration is in force: its limit holds, for the requests of those before too.
    */
   open(): void {
-    for (const { load } of this.all) {
-      load.share.limitTo(this.options.connectionsMax);
-      load.share.serve();
-    }
+    for (const { load } of this.all) this.#allowAll(load);
+  }
+
+  #allowAll(load: UpstreamLoad): void {
+    load.isShort = false;
+    load.share.limitTo(this.options.connectionsMax);
+    load.share.serve();
+  }
+
+  /**
+   * Called when no file was left for a connection, before it is released. Requests wait for those
+   * that are open until `probe` lets them open others. The upstream is not to blame.
+   */
+  short({ load }: Upstream): void {
+    load.isShort = true;
+    load.share.limitToOpen();
   }
 
   /**
@@ -244,6 +261,7 @@ export class UpstreamPool {
   probe(): void {
     for (const upstream of this.all) {
       for (const connection of upstream.load.idle) connection.closeIfExpired();
+      if (upstream.load.isShort) this.#allowAll(upstream.load);
       upstream.addresses?.refresh();
       startDueProbe(upstream, this.options, (wrong) => this.#probed(upstream, wrong));
     }

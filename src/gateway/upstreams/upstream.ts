@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
+import { upstreamSockets } from "../../base/open-files.ts";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
 import { ConnectionShares } from "./connection-shares.ts";
@@ -37,6 +38,8 @@ export class UpstreamLoad {
   /** Connections of the pool in force. */
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares;
+  /** Whether no further connection could be opened, because no file was left. */
+  isShort = false;
   /** Requests that have a connection or wait for one, and tunnels. */
   pending = 0;
 
@@ -105,7 +108,8 @@ function destinationOf(
   const { protocol, port } = new URL(origin);
   const host = hostOf(origin);
   const lookup = addresses?.lookup;
-  if (protocol === "http:") return { host, port: Number(port || 80), tls: undefined, lookup };
+  const to = { host, lookup, sockets: upstreamSockets };
+  if (protocol === "http:") return { ...to, port: Number(port || 80), tls: undefined };
   // RFC 6066 3: an address is never sent as SNI. It is verified all the same.
   const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
   const tls: TlsOptions = {
@@ -116,7 +120,7 @@ function destinationOf(
     ...(ca === undefined ? {} : { ca }),
     ...clientCertificate,
   };
-  return { host, port: Number(port || 443), tls, lookup, session: { ticket: undefined } };
+  return { ...to, port: Number(port || 443), tls, session: { ticket: undefined } };
 }
 
 /**

@@ -2,7 +2,7 @@ import {
   connect,
   type LookupFunction,
   type OnReadOpts,
-  type Socket,
+  Socket,
   type TcpSocketConnectOpts,
 } from "node:net";
 import { type ConnectionOptions, connect as connectTls } from "node:tls";
@@ -19,7 +19,11 @@ export type Destination = {
   readonly lookup?: LookupFunction | undefined;
   /** The last TLS session with this destination. The next connection resumes it (RFC 8446 2.2). */
   readonly session?: { ticket: Buffer | undefined };
+  /** Counts the sockets that are open, to all destinations, and says how many there may be. */
+  readonly sockets?: SocketCount;
 };
+
+export type SocketCount = { open: number; readonly max: number };
 
 export type SocketEvents = {
   /** Called when the connection is made, and over TLS when the other side has been verified. */
@@ -37,7 +41,10 @@ export type SocketEvents = {
 /** All connections read into this buffer in turn. Data to keep is copied at once. */
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 
-/** Opens a connection that reads without allocating, by Node's `onread` instead of a stream. */
+/**
+ * Opens a connection that reads without allocating, by Node's `onread` instead of a stream. If the
+ * process has as many as its open files allow, it fails as it does when the system has none left.
+ */
 export function openSocket(destination: Destination, events: SocketEvents): Socket {
   const { host, port, tls, lookup } = destination;
   let why = "closed";
@@ -49,7 +56,7 @@ export function openSocket(destination: Destination, events: SocketEvents): Sock
     },
   };
   const to: Reading = { host, port, onread, ...(lookup && { lookup }) };
-  const socket = tls === undefined ? connect(to) : secure(to, tls, destination.session);
+  const socket = open(to, destination);
   socket.setNoDelay(true);
   const findReset = outliveWriteErrors(socket, (code) => {
     why = code;
@@ -114,6 +121,26 @@ function outliveWriteErrors(
     });
     return failure?.code === "ECONNRESET" ? failure : undefined;
   };
+}
+
+/** An error as the system reports it when no file is left. */
+export function filesShortage(): Error {
+  return Object.assign(new Error("too many connections to upstreams"), { code: "EMFILE" });
+}
+
+function open(to: Reading, { tls, session, sockets }: Destination): Socket {
+  if (sockets && sockets.open >= sockets.max) return new Socket().destroy(filesShortage());
+  const socket = tls === undefined ? connect(to) : secure(to, tls, session);
+  if (sockets) countOpen(socket, sockets);
+  return socket;
+}
+
+/** Counts a socket until it is closed. */
+export function countOpen(socket: Socket, sockets: SocketCount): void {
+  sockets.open += 1;
+  socket.once("close", () => {
+    sockets.open -= 1;
+  });
 }
 
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };

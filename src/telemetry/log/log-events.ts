@@ -64,6 +64,12 @@ export const LOG_EVENTS = {
     members: ["connections", "wanted", "why"],
     meaning: "A listener takes fewer connections than configured, for want of open files",
   },
+  open_files_short: {
+    level: "warn",
+    members: ["why"],
+    meaning:
+      "Requests wait for a connection to a backend, because the process may open no further file for one; once a minute at most",
+  },
   connections_refused: {
     level: "warn",
     members: ["listen", "refused", "closedIdle", "address"],

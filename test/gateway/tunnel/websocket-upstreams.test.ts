@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { it } from "vitest";
+import { upstreamSockets } from "../../../src/base/open-files.ts";
 import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -85,5 +86,34 @@ it("a WebSocket handshake that no upstream could be connected for is 502, charge
   assert.deepEqual([answer.status, errorOf(answer).code], [502, "upstream_unreachable"]);
   await eventually(() => assert.equal(house.lines.length, 1));
   assert.deepEqual([house.lines[0]?.charged, house.lines[0]?.forwards], [1, 0]);
+  await house.law();
+});
+
+it("a WebSocket handshake for which the process may open no connection waits for one, and its backend is not told as down", async () => {
+  const upstream = await startWebSocketUpstream();
+  await using house = await startTestGateway({ upstream, environment: { api: null } });
+  const { key } = await house.issue();
+  const { max } = upstreamSockets;
+  upstreamSockets.max = 0;
+  try {
+    const opening = openWebSocket(`${house.url}/v1/live`, { key });
+    await eventually(() => {
+      const short = house.said.filter(({ msg }) => msg === "open_files_short");
+      assert.deepEqual(
+        short.map(({ why }) => why),
+        ["open files: raise their limit (ulimit -n), or lower limits.connections"],
+      );
+    });
+    assert.equal(upstream.seen.length, 0);
+    upstreamSockets.max = max;
+    await using client = await opening;
+    client.socket.send("hello");
+    await eventually(() => assert.equal(client.messages[0]?.data.toString(), "hello"));
+    assert.equal(upstreamSockets.open, 1);
+  } finally {
+    upstreamSockets.max = max;
+  }
+  await eventually(() => assert.equal(upstreamSockets.open, 0));
+  assert.equal(house.said.filter(({ kind }) => kind === "upstream_down").length, 0);
   await house.law();
 });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "vitest";
+import { upstreamSockets } from "../../../src/base/open-files.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
@@ -42,6 +43,24 @@ describe("a backend that is down", () => {
     reason.is("ECONNRESET");
     pool.upstreams.failed(upstream, { code: "upstream_invalid", why: "line" });
     reason.is("upstream_invalid: line");
+  });
+
+  it("is not judged by a probe that the gateway has no file for, which is made again a second later", async () => {
+    await using upstream = await startTestUpstream();
+    await using pool = poolOf([upstream.origin, B]);
+    const [failing] = pool.upstreams.all;
+    assert.ok(failing);
+    fail(pool.upstreams, upstream.origin, 5);
+    const { max } = upstreamSockets;
+    upstreamSockets.max = 0;
+    pool.clock.ms += 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(failing.endProbe, undefined));
+    upstreamSockets.max = max;
+    assert.equal(failing.why, "ECONNREFUSED");
+    pool.clock.ms += 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(failing.trial, "due"));
   });
 
   it("says that no connection came in time", async () => {
