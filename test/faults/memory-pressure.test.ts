@@ -3,7 +3,7 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
-import { memoryPressure } from "../../src/gateway/runtime/memory.ts";
+import { memoryLimit, memoryPressure } from "../../src/gateway/runtime/memory.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { KEY, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
@@ -22,14 +22,66 @@ test("2.4 Memory pressure: over 80 % of the limit it is short, over 90 % full", 
   ]);
 });
 
-/** Reads the limit of its group from a file that the test writes, as a share of what is resident. */
+const MiB = 1_048_576;
+
+/** The limit that a process finds in these files, on a machine of 1,000 MiB, in MiB. */
+function limitMiB(files: Readonly<Record<string, string>>): number {
+  return memoryLimit((path) => files[path] ?? "", 1_000 * MiB) / MiB;
+}
+
+test("2.4 Memory pressure: the limit is the smallest of the process's own group and those around it", () => {
+  const root = "/sys/fs/cgroup";
+  const bytes = (count: number) => `${count * MiB}\n`;
+  const [unit, old] = ["0::/a.slice/b.service\n", "5:cpu,memory:/a/b\n4:pids:/c\n0::/d\n"];
+  const found = [
+    { "/proc/self/cgroup": unit, [`${root}/a.slice/b.service/memory.max`]: bytes(200) },
+    {
+      "/proc/self/cgroup": unit,
+      [`${root}/a.slice/b.service/memory.max`]: "max\n",
+      [`${root}/a.slice/memory.max`]: bytes(300),
+    },
+    {
+      "/proc/self/cgroup": old,
+      [`${root}/memory/a/b/memory.limit_in_bytes`]: bytes(500),
+      [`${root}/memory/a/memory.limit_in_bytes`]: bytes(400),
+      [`${root}/memory/c/memory.limit_in_bytes`]: bytes(1),
+    },
+    // A container without a namespace of cgroups: the mount begins at its group.
+    { "/proc/self/cgroup": old, [`${root}/memory/memory.limit_in_bytes`]: bytes(600) },
+    // A process that was moved out of the group at which its namespace begins.
+    { "/proc/self/cgroup": "0::/../x\n", [`${root}/memory.max`]: bytes(700) },
+  ].map(limitMiB);
+  assert.deepEqual(found, [200, 300, 400, 600, 700]);
+});
+
+test("2.4 Memory pressure: a group without a limit, with one above the memory of the machine or of nothing has none", () => {
+  const root = "/sys/fs/cgroup";
+  const own = { "/proc/self/cgroup": "0::/\n4:memory:/a\n" };
+  const max = `${root}/memory.max`;
+  const found = [
+    {},
+    { ...own, [max]: "max\n" },
+    { ...own, [max]: "0\n" },
+    { ...own, [max]: `${1_001 * MiB}\n` },
+    { ...own, [`${root}/memory/a/memory.limit_in_bytes`]: "9223372036854771712\n" },
+  ].map(limitMiB);
+  assert.deepEqual(found, Array(found.length).fill(Number.POSITIVE_INFINITY));
+  assert.equal(limitMiB({ ...own, [max]: `${1_000 * MiB}\n` }), 1_000);
+});
+
+/**
+ * Reads the limit of the group around its own from a file that the test writes, as a share of what is
+ * resident.
+ */
 const PRELOAD = `
   import fs from "node:fs";
   import perf_hooks from "node:perf_hooks";
   import { syncBuiltinESMExports } from "node:module";
   const { readFileSync } = fs;
   fs.readFileSync = (path, ...rest) => {
+    if (path === "/proc/self/cgroup") return "0::/tollgate.slice/tollgate.service\\n";
     if (!String(path).startsWith("/sys/fs/cgroup/")) return readFileSync(path, ...rest);
+    if (path !== "/sys/fs/cgroup/tollgate.slice/memory.max") return "max";
     try {
       return String(process.memoryUsage.rss() / Number(readFileSync(process.env.SHARE_FILE, "utf8")));
     } catch {

@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { totalmem } from "node:os";
+import { dirname, join } from "node:path/posix";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 
@@ -8,15 +10,34 @@ export type MemoryPressure = "enough" | "short" | "full";
 const SHORT_SHARE = 0.8;
 const FULL_SHARE = 0.9;
 
-/** The files with the memory limit of this process's group, for cgroups version 2 and 1. */
-const LIMITS = ["/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"];
+/** A line of /proc/self/cgroup with the process's group: of version 2, or of version 1 for memory. */
+const GROUP = /^(?:0:|\d+:(?:[^:]*,)?memory(?:,[^:]*)?):(\/.*)$/gm;
+
+/**
+ * The smallest memory limit of the process's group and of the groups around it, in bytes; Infinity
+ * if there is none. `process.constrainedMemory()` does not look at those around it. The last one
+ * looked at is the root of the mount, which is the process's own group in many containers.
+ */
+export function memoryLimit(read: (path: string) => string, machineBytes: number): number {
+  let limit = Number.POSITIVE_INFINITY;
+  for (const [line, path = "/"] of read("/proc/self/cgroup").matchAll(GROUP)) {
+    const [mount, file] = line.startsWith("0::")
+      ? ["/sys/fs/cgroup", "memory.max"]
+      : ["/sys/fs/cgroup/memory", "memory.limit_in_bytes"];
+    for (let group = join("/", path); ; group = dirname(group)) {
+      const bytes = Number.parseInt(read(join(mount, group, file)), 10);
+      if (bytes > 0 && bytes <= machineBytes) limit = Math.min(limit, bytes);
+      if (group === "/") break;
+    }
+  }
+  return limit;
+}
 
 /** The resident memory of this process as a share of its group's limit; 0 if there is no limit. */
 export function memoryShare(): number {
-  const limits = LIMITS.map((path) => Number.parseInt(read(path), 10)).filter((each) => each > 0);
-  if (limits.length === 0) return 0;
+  const limit = memoryLimit(read, totalmem());
   const [, residentKiB = "0"] = /^VmRSS:\s+(\d+) kB/m.exec(read("/proc/self/status")) ?? [];
-  return (Number(residentKiB) * 1_024) / Math.min(...limits);
+  return (Number(residentKiB) * 1_024) / limit;
 }
 
 /** Judges that share. The system kills a process at the limit, and with it every request. */
