@@ -161,6 +161,8 @@ export type LoadResult =
   | {
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
+      /** Set if a file could not be read for now: the configuration was not judged. */
+      readonly unread?: string | undefined;
       /**
        * Absolute paths of all files that were named as far as the configuration could be read, there
        * or not, the configuration first. Saving any of them may be what mends the mistakes.

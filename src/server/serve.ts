@@ -26,6 +26,8 @@ import { watchFiles } from "./watch-files.ts";
 /** Exit status by the second signal: 128 plus its number, as in shells. */
 const CUT_SHORT = { SIGINT: 130, SIGTERM: 143, "parent gone": 143 } as const;
 const CRASH_DRAIN_MS = 5_000;
+/** The pause before a configuration that could not be read is read again. */
+const TRY_AGAIN_MS = 1_000;
 /** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
 const CUT_MS = 1_700;
 /** Time after the drain's deadline for the last log lines. Then this process is killed. */
@@ -83,6 +85,7 @@ class Service {
   /** When the first signal or the crash came, on performance.now(). */
   #endingMs: number | undefined;
   #stopped = false;
+  #again: NodeJS.Timeout | undefined;
   /** Why it has to reload once it serves. */
   #due: string | undefined;
   #ended: (status: number) => void = () => {};
@@ -168,7 +171,16 @@ class Service {
     }
     // A refused configuration may be mended by a save of a file that only it names.
     await this.#watch.setFiles(loaded.files, fromMs, !loaded.ok);
+    if (!loaded.ok && loaded.unread !== undefined) this.#tryAgain();
     return loaded;
+  }
+
+  /** Reloads a little later, without a line, because files that cannot be read yet are not saved again. */
+  #tryAgain(): void {
+    clearTimeout(this.#again);
+    this.#again = setTimeout(() => {
+      if (!this.#ending) this.#gateway?.reload().catch((error) => this.#onCrash(error));
+    }, TRY_AGAIN_MS).unref();
   }
 
   #reload(because: string): void {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { loadConfig } from "../../src/config/load/load.ts";
 import { maskedConfig } from "../../src/config/queries/masked-config.ts";
+import { provided } from "../support/needing.ts";
 import { ENVIRONMENTS, loadFiles, loadLines, PLANS, told } from "./folder.ts";
 
 const SECOND = 1_000;
@@ -309,6 +310,26 @@ describe("loadConfig refuses a file", () => {
       },
     ]);
   });
+
+  it(
+    "that the disk cannot read, or a file that it names, as one that was not judged",
+    provided(process.platform === "linux", "Linux"),
+    async () => {
+      const failing = "/proc/self/mem";
+      const itself = await loadConfig(failing, {});
+      const named = [
+        ENVIRONMENTS.replace("keyTag", `api: ${failing}, keyTag`),
+        ENVIRONMENTS.replace("keyTag", `upstreamTls: { ca: ${failing} }, keyTag`),
+        `${ENVIRONMENTS}storePrefix: "\${file:${failing}}"\n`,
+      ].map((lines) => loadFiles({ "tollgate.yaml": `${PLANS}${lines}` }));
+      const whys = [itself, ...(await Promise.all(named))].map((one) => !one.ok && one.unread);
+      assert.deepEqual(whys, Array(4).fill("the system says EIO"));
+      const missing = await loadFiles({
+        "tollgate.yaml": `${PLANS}${ENVIRONMENTS.replace("keyTag", "api: ./none.yaml, keyTag")}`,
+      });
+      assert.equal(missing.ok || missing.unread, undefined);
+    },
+  );
 
   it("that is a folder", async () => {
     const [message] = told(await loadConfig(tmpdir(), {}));

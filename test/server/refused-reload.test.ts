@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { chmod } from "node:fs/promises";
 import { it } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
+import { needing } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
-import { sendRequest } from "../support/wire/client.ts";
+import { openClient, sendRequest } from "../support/wire/client.ts";
 
 it("/readyz does not ask for a restart where a plan in use is dropped, and names no account", async () => {
   await using backend = await startTestUpstream();
@@ -34,6 +36,49 @@ it("a configuration that cannot be read is read again when the rights of its fil
   await chmod(served.file, 0o640);
   await eventually(() => assert.equal(refusals(), 2));
 });
+
+/** Sets how many files a process may open, and returns how many it could before. */
+function limitFiles(pid: number | undefined, files: string): string {
+  const options = ["--pid", String(pid), "--nofile", "--noheadings", "--output", "SOFT"];
+  const before = execFileSync("prlimit", options, { encoding: "utf8" }).trim();
+  execFileSync("prlimit", ["--pid", String(pid), `--nofile=${files}:`]);
+  return before;
+}
+
+it(
+  "a configuration that is saved while no file can be opened is taken when one can, and told once, as no mistake",
+  needing("prlimit"),
+  async () => {
+    await using backend = await startTestUpstream();
+    await using served = await spawnGateway({ upstreams: [backend.origin] });
+    const { pid } = served.running.child;
+    const refusals = () => served.said.filter(({ kind }) => kind === "config_refused");
+    // The connection is open before the limit, under which none can be accepted.
+    await using admin = await openClient(Number(new URL(served.adminUrl).port));
+    const reload = () =>
+      admin.ask({ method: "POST", path: "/api/reload", host: "localhost", body: "{}" });
+
+    const files = limitFiles(pid, "3");
+    await served.rewrite({ limits: { drain: "2s" } });
+    await eventually(() => assert.equal(refusals().length, 1));
+    const { status, body } = await reload();
+    assert.equal(status, 409);
+    const why =
+      "the configuration cannot be read yet: too many files are open; raise their limit (ulimit -n), or lower limits.connections; it is tried again each second";
+    assert.ok(body.toString().includes(why), body.toString());
+    assert.deepEqual(
+      refusals().map((refusal) => refusal.why),
+      [why],
+    );
+    assert.ok(!served.said.some(({ kind }) => kind === "config_reloaded"));
+
+    limitFiles(pid, files);
+    await served.running.line(({ kind }) => kind === "config_reloaded");
+    assert.equal(refusals().length, 1);
+    const shown = await fetch(`${served.adminUrl}/api/config`);
+    assert.match(JSON.stringify(await shown.json()), /"drain":"2s"/);
+  },
+);
 
 it("a start whose plans leave accounts with working keys without limits says which, and another start says nothing", async () => {
   await using backend = await startTestUpstream();

@@ -7,6 +7,8 @@ import type { Tree } from "./tree.ts";
 export class Findings {
   readonly mistakes: Mistake[] = [];
   readonly warnings: Mistake[] = [];
+  /** Why a file that the file names could not be read for now; undefined if all could be. */
+  unread: string | undefined;
   readonly file: string;
   readonly tree: Tree;
 

@@ -1,12 +1,22 @@
 import { open } from "node:fs/promises";
-import { RAISE_OPEN_FILES } from "../../base/open-files.ts";
+import { isFilesShortage, RAISE_OPEN_FILES } from "../../base/open-files.ts";
 import { openRegularFile, PipeError } from "../../base/open-regular-file.ts";
 import { decodeUtf8, NOT_UTF8 } from "../../base/utf8.ts";
 
 export type TextFileResult =
   | { readonly ok: true; readonly text: string }
-  /** The line, counted from 1, and the message. */
-  | { readonly ok: false; readonly line: number; readonly why: string };
+  /**
+   * The line, counted from 1, and the message. `isUnread`: the system was short of something or the
+   * disk failed, which says nothing about the content of the file.
+   */
+  | {
+      readonly ok: false;
+      readonly line: number;
+      readonly why: string;
+      readonly isUnread?: boolean;
+    };
+
+const UNREAD: ReadonlySet<unknown> = new Set(["EMFILE", "ENFILE", "ENOMEM", "EIO"]);
 
 /** Reads a UTF-8 file of at most `bytesMax`. Leaves out a byte order mark. */
 export async function readTextFile(path: string, bytesMax: number): Promise<TextFileResult> {
@@ -14,7 +24,8 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Text
   try {
     bytes = await readAtMost(path, bytesMax + 1);
   } catch (error) {
-    return { ok: false, line: 1, why: readErrorMessage(error) };
+    const isUnread = UNREAD.has((error as NodeJS.ErrnoException).code);
+    return { ok: false, line: 1, why: readErrorMessage(error), ...(isUnread && { isUnread }) };
   }
   if (bytes.length > bytesMax) {
     return { ok: false, line: 1, why: `it is larger than ${bytesMax} bytes` };
@@ -22,6 +33,12 @@ export async function readTextFile(path: string, bytesMax: number): Promise<Text
   const text = decodeUtf8(bytes);
   if (text !== undefined) return { ok: true, text };
   return { ok: false, line: firstBadLine(bytes), why: NOT_UTF8 };
+}
+
+/** Why the first of these that could not be read for now could not be. */
+export function unreadIn(results: Iterable<TextFileResult>): string | undefined {
+  for (const result of results) if (!result.ok && result.isUnread) return result.why;
+  return undefined;
 }
 
 /** Pipes that the caller of the program opened, as in `check /dev/stdin` or with `<(…)` of a shell. */
@@ -51,8 +68,8 @@ export function readErrorMessage(error: unknown): string {
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";
   if (code === "EISDIR") return "it is a folder; name a file";
-  if (code === "EMFILE") return `too many files are open (EMFILE); ${RAISE_OPEN_FILES}`;
   if (code === undefined) throw error;
+  if (isFilesShortage(code)) return `too many files are open (${code}); ${RAISE_OPEN_FILES}`;
   return `the system says ${code}`;
 }
 

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { type ParsedDescription, parseDescription } from "../description/description-files.ts";
-import { readTextFile, type TextFileResult } from "../file/text-file.ts";
+import { readTextFile, type TextFileResult, unreadIn } from "../file/text-file.ts";
 
 const BYTES_MAX = 8 * 1024 ** 2;
 
@@ -20,6 +20,10 @@ export class DescriptionSources {
     this.#parsed.set(file, parsed);
     return parsed;
   };
+
+  get unread(): string | undefined {
+    return unreadIn(this.#sources.values());
+  }
 
   get texts(): readonly string[] {
     return [...this.#sources.values()].map((source) => (source.ok ? source.text : ""));

@@ -61,6 +61,7 @@ export async function readDescriptions(
     warnings.push(...read.warnings);
     judgeTogether(service, read.operations, draft, findings);
   }
+  findings.unread ??= sources.unread;
   return { operations, texts: sources.texts, files: sources.files, mistakes, warnings };
 }
 

@@ -19,7 +19,7 @@ let resting: { readonly thread: Worker; readonly leave: () => void } | undefined
 /**
  * As `loadConfig`, in a thread of its own: a description of some megabytes takes seconds to parse,
  * and a gateway that reloads has requests to answer (docs/reference/edge.md#reload). A thread that
- * cannot start, or ends, is a mistake as any other.
+ * ends is a mistake as any other. One that the system cannot start for now has judged nothing.
  */
 export async function loadConfigAside(file: string, variables: Variables): Promise<LoadResult> {
   const request: LoadRequest = { file, variables: { ...variables } };
@@ -31,11 +31,14 @@ export async function loadConfigAside(file: string, variables: Variables): Promi
     return result;
   } catch (error) {
     await thread?.terminate();
-    const message = `Cannot read the configuration: ${obstacleOf(errorMessage(error))}`;
+    const said = errorMessage(error);
+    const shortage = shortageOf(said);
+    const message = `Cannot read the configuration: ${shortage ?? said}`;
     return {
       ok: false,
       mistakes: [{ file, line: 1, column: 1, message }],
       files: [resolve(file)],
+      unread: shortage,
     };
   }
 }
@@ -86,11 +89,11 @@ function askThread(thread: Worker, request: LoadRequest): Promise<LoadResult> {
   });
 }
 
-/** The words of Node name neither the limit that is reached nor the remedy. */
-function obstacleOf(message: string): string {
+/** The words for a shortage of the system, because the words of Node name neither the limit nor the remedy. */
+function shortageOf(message: string): string | undefined {
   if (/EMFILE|ENFILE|too many open files/.test(message)) {
     return `too many files are open; ${RAISE_OPEN_FILES}`;
   }
-  if (!message.includes("EAGAIN")) return message;
+  if (!message.includes("EAGAIN")) return undefined;
   return "the system can start no further thread; raise its limit (TasksMax, pids.max or ulimit -u)";
 }

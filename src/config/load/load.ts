@@ -4,7 +4,7 @@ import type { Config, LoadResult, ServiceConfig } from "../config.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/mistake.ts";
 import { readReferencedFiles, type Variables } from "../file/substitute.ts";
-import { readTextFile } from "../file/text-file.ts";
+import { readTextFile, unreadIn } from "../file/text-file.ts";
 import { parseTree, type Tree } from "../file/tree.ts";
 import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
@@ -43,6 +43,8 @@ export type FileTree = {
   readonly mistakes: readonly Mistake[];
   /** Absolute paths of the files that `${file:}` names. */
   readonly paths: readonly string[];
+  /** Why one of these could not be read for now; undefined if all could be. */
+  readonly unread?: string | undefined;
 };
 
 /** Reads the file as YAML. Fails if it cannot be read or is not YAML. */
@@ -55,21 +57,22 @@ export async function readTree(
   if (!source.ok) {
     const message = `Cannot read the configuration: ${source.why}`;
     const mistakes = [{ file, line: source.line, column: 1, message }];
-    return { ok: false, mistakes, files: [itself] };
+    return { ok: false, mistakes, files: [itself], unread: unreadIn([source]) };
   }
   const { text } = source;
   const named = await readReferencedFiles(text, dirname(itself));
   const valuesMax = CONFIG_VALUES_MAX;
   const options = { file, variables: variables, files: named.contents, valuesMax };
   const { tree, mistakes } = parseTree(text, options);
-  if (tree === undefined) return { ok: false, mistakes, files: [itself, ...named.paths] };
-  return { ok: true, text, tree, mistakes, paths: named.paths };
+  const unread = unreadIn(named.contents.values());
+  if (tree === undefined) return { ok: false, mistakes, files: [itself, ...named.paths], unread };
+  return { ok: true, text, tree, mistakes, paths: named.paths, unread };
 }
 
 /** Loads the configuration in a tree. Relative paths in it are relative to `file`. */
 export async function loadTree(
   file: string,
-  { text, tree, mistakes, paths }: FileTree,
+  { text, tree, mistakes, paths, unread = undefined }: FileTree,
   variables: Variables,
   { forStart = false }: LoadOptions = {},
 ): Promise<LoadResult> {
@@ -88,7 +91,12 @@ export async function loadTree(
   const files = [resolve(file), ...paths, ...described.files];
   if (all.length > 0) {
     const named = namedPemFiles(draft, dirname(resolve(file)));
-    return { ok: false, mistakes: inOrder(all, file), files: [...files, ...named] };
+    return {
+      ok: false,
+      mistakes: inOrder(all, file),
+      files: [...files, ...named],
+      unread: unread ?? findings.unread,
+    };
   }
   const pairs = [...pems.values()].flatMap(({ clientCertificate }) => clientCertificate ?? []);
   const authorities = [...pems.values()].flatMap(({ ca }) => ca ?? []);

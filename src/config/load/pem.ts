@@ -99,6 +99,7 @@ async function readPem(
 ): Promise<string | undefined> {
   const read: TextFileResult = await readTextFile(file, BYTES_MAX);
   if (read.ok) return read.text;
+  if (read.isUnread) findings.unread = read.why;
   const shown = findings.tree.isSubstituted(path) ? "" : ` ${file}`;
   findings.mistake(path, `Cannot read the file${shown} of ${formatPath(path)}: ${read.why}`);
   return undefined;

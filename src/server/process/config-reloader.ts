@@ -70,7 +70,9 @@ export class ConfigReloader {
     await reread?.();
     const next = judge();
     if (!next.ok) {
-      this.#kept(reloadErrors(next), next.summary);
+      // Tried again each second, and one line when that begins is enough.
+      const isToldAlready = next.isUnread && this.#failed === next.summary;
+      if (!isToldAlready) this.#kept(reloadErrors(next), next.summary);
       return next;
     }
     const { config, warnings } = next;

@@ -45,6 +45,6 @@ it("a file that cannot be read for want of descriptors is told with what to do a
     "too many files are open (EMFILE); raise their limit (ulimit -n), or lower limits.connections";
   assert.deepEqual(JSON.parse(run.stdout), [
     { ok: true, text: "" },
-    { ok: false, line: 1, why },
+    { ok: false, line: 1, why, isUnread: true },
   ]);
 });
