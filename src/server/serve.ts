@@ -224,7 +224,9 @@ class Service {
     const { process } = this.#context;
     setTimeout(() => process.kill(), drainMs + LAST_LINES_MS).unref();
     const deadline = new Promise((resolve) => setTimeout(resolve, drainMs + CUT_MS).unref());
+    let ended = status;
     const stopped = this.#gateway?.stop().catch((error: unknown) => {
+      ended = EXIT_FAILURE;
       this.#log.error("stop_failed", { why: error instanceof Error ? error.message : error });
     });
     void Promise.race([stopped, deadline])
@@ -233,7 +235,7 @@ class Service {
       .then(() => this.#pipe.flush(LAST_LINES_MS))
       .then((flushed) => {
         if (this.#cutShort) return;
-        if (flushed || !this.#pipe.holdsExit) this.#ended(status);
+        if (flushed || !this.#pipe.holdsExit) this.#ended(ended);
         else process.kill();
       });
   }

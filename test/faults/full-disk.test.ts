@@ -1,12 +1,17 @@
 import assert from "node:assert/strict";
-import { appendFile, readFile, writeFile } from "node:fs/promises";
+import { execFileSync } from "node:child_process";
+import { appendFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { test } from "vitest";
+import { runVerb } from "../cli/kit.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
 import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
+import { needing } from "../support/needing.ts";
 import { eventually } from "../support/poll.ts";
+import { freePort } from "../support/redis/redis.ts";
 import { sendRequest } from "../support/wire/client.ts";
 
 /** No file may grow over 512 bytes: to whoever writes one, the same as a disk that is full. */
@@ -44,6 +49,48 @@ test("2.4 Disk full: serving goes on, the old files stay whole, no key is half-i
   const state = await readFile(join(served.directory, "state.json"), "utf8").catch(() => "{}");
   assert.equal(typeof JSON.parse(state), "object", "never half a state file");
 });
+
+test(
+  "2.4 Disk full at the end: the units that no file has are told by account, the status is 1, and the audit explains them",
+  needing("prlimit"),
+  async (t) => {
+    await using backend = await startTestUpstream();
+    const directory = await mkdtemp(join(tmpdir(), "tollgate-full-"));
+    t.onTestFinished(() => rm(directory, { recursive: true, force: true }));
+    const config = { history: "30d", admin: { listen: `127.0.0.1:${await freePort()}` } };
+    const options = { upstreams: [backend.origin], directory, config };
+    await using served = await spawnGateway(options);
+    const ask = async () =>
+      assert.equal((await sendRequest(served.port, { key: KEY })).status, 200);
+    await ask();
+    const state = () => readFile(join(directory, "state.json"), "utf8");
+    await eventually(async () => assert.match(await state(), /"month":\[\d+,1,/));
+    execFileSync("prlimit", ["--pid", String(served.running.child.pid), "--fsize=0"]);
+    for (let i = 0; i < 5; i++) await ask();
+    const { code, stderr } = await served.running.stop();
+    assert.deepEqual([code, stderr], [1, ""]);
+    const lost = served.said.filter(({ msg }) => msg === "charges_lost");
+    const told = lost.map(({ level, units, accounts }) => [level, units, accounts]);
+    assert.deepEqual(told, [["error", 5, `production:${ACCOUNT} 5`]]);
+    const failed = served.said.find(({ msg }) => msg === "stop_failed");
+    assert.match(String(failed?.why), /^Cannot write the state file .*state\.json: /);
+
+    await using next = await spawnGateway(options);
+    assert.equal(await next.counted(), 1);
+    const log = join(directory, "gateway.log");
+    const lines = [...served.said, ...served.lines, ...next.said];
+    await writeFile(log, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const audit = await runVerb(["audit", "--log", log, "--config", next.file, "--json"]);
+    const { explained, drift } = JSON.parse(audit.out) as Record<string, { window: string }[]>;
+    assert.deepEqual(drift, [], audit.out);
+    assert.ok(
+      explained?.some(({ window }) => window === "month"),
+      audit.out,
+    );
+    assert.equal(audit.status, 0, audit.err);
+    assert.equal((await next.running.stop()).code, 0);
+  },
+);
 
 test("2.4 Key file half-written while read: half, empty or gone: the last good keys work on, told, and it heals", async () => {
   await using house = await startTestGateway({ keys: { [KEY]: { plan: "pro", id: ACCOUNT } } });

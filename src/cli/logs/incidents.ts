@@ -49,6 +49,8 @@ export class Incidents {
   /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
   readonly #away = new Map<string, Outage>();
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
+  /** Since when the state file of a memory store cannot be written. */
+  #unwrittenMs = Number.POSITIVE_INFINITY;
   readonly #returnDays = new Set<number>();
   readonly #running: Run[] = [];
   /** The process whose lines are read, as far as it is known. */
@@ -94,6 +96,10 @@ export class Incidents {
     if (name === "worker_lost" && /^it ended/.test(String(line.why))) {
       const firstMs = this.#workersMs.get(worker) ?? atMs - UNLOGGED_MS;
       this.#workersLost.push({ firstMs, lastMs: atMs });
+    }
+    if (name === "state_file_unwritten") this.#unwrittenMs = Math.min(this.#unwrittenMs, atMs);
+    if (name === "state_file_written" || name === "stopped") {
+      this.#unwrittenMs = Number.POSITIVE_INFINITY;
     }
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
@@ -280,14 +286,14 @@ export class Incidents {
   }
 
   /**
-   * Lost charges were admitted since the store went away, which may have been on the day before.
+   * Lost charges were admitted since the store went away, or its file was not written, which may have been on the day before.
    * Those of a killed worker are known without accounts.
    */
   #addLost(line: LoggedEvent, atMs: number): void {
     const accounts = unitsByAccount(line);
     const since = [...this.#away.values()].map(({ sinceMs }) => sinceMs);
     const isUnnamed = accounts === undefined && line.worker === undefined;
-    const sinceMs = isUnnamed ? atMs : Math.min(atMs, ...since);
+    const sinceMs = isUnnamed ? atMs : Math.min(atMs, this.#unwrittenMs, ...since);
     this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });
   }
 }

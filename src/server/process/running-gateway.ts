@@ -304,10 +304,13 @@ export class RunningGateway implements ServedGateway {
       this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
     );
     await this.#admin?.close();
-    await this.#stores.quotas.close();
-    await this.#stores.keys.close();
-    this.#webhook?.close();
-    await told;
+    try {
+      await this.#stores.quotas.close();
+    } finally {
+      await this.#stores.keys.close();
+      this.#webhook?.close();
+      await told;
+    }
   }
 }
 

@@ -325,6 +325,8 @@ export interface QuotaStore extends QuotaDecider, QuotaAdmin, StoreStatus {
 
   /** Logs the units that are owed to the store as lost, because nothing will charge them. */
   dropOwed(): void;
+
+  /** Rejects if counts are lost because their file could not be written. All is closed then too. */
   close(): Promise<void>;
 }
 

@@ -90,6 +90,19 @@ describe("incidents in logs", () => {
     assert.deepEqual([lostIn(true, -HOUR_MS, -10_000), lostIn(true, -HOUR_MS, -10_001)], [3, 0]);
   });
 
+  it("are lost units of each period since the state file could not be written, until it was or the process stopped", () => {
+    const lostIn = (then: string) => {
+      const incidents = new Incidents();
+      const lost = { msg: "charges_lost", units: 3, accounts: "production:acme 3" };
+      const lines = [{ msg: "event", kind: "state_file_unwritten" }, { msg: then }, lost];
+      for (const [i, line] of lines.entries()) {
+        incidents.event({ ...line, time: NOON + i * HOUR_MS });
+      }
+      return incidents.lostOf(ACME, HOUR);
+    };
+    assert.deepEqual(["draining", "state_file_written", "stopped"].map(lostIn), [3, 0, 0]);
+  });
+
   it("take the latest process for the one that runs, in whatever order the logs come", () => {
     const incidents = new Incidents();
     for (const ms of [60_000, 0]) incidents.event({ msg: "serving", time: NOON + ms });

@@ -114,6 +114,19 @@ export class DayCounts {
     this.#pruned = today;
   }
 
+  /** By account, the units that the files lack. Rejects if a file cannot be read. */
+  async unsavedUnits(): Promise<Map<string, number>> {
+    const unsaved = new Map<string, number>();
+    for (const day of this.#changed) {
+      const saved = await this.#read(day);
+      for (const [id, { units }] of this.#day(day)) {
+        const missing = units - (saved.get(id)?.units ?? 0);
+        unsaved.set(id, (unsaved.get(id) ?? 0) + missing);
+      }
+    }
+    return unsaved;
+  }
+
   /** See QuotaStore.history. */
   async read(accountRefs: readonly AccountRef[], { from, to }: DaySpan): Promise<DayUsage[][]> {
     const rows = new Map(

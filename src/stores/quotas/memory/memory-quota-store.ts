@@ -12,6 +12,7 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
+import { reportLostCharges } from "../charge-reports.ts";
 import type {
   AccountBan,
   BanCause,
@@ -36,6 +37,7 @@ import { MemoryGateways } from "./memory-gateways.ts";
 import { settleStanding } from "./settle-standing.ts";
 import { readState, type SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
+import { unsavedUnits } from "./unsaved-units.ts";
 
 export type MemoryQuotaStoreOptions = {
   /** The file in which counters and bans survive a restart. Without it they are lost. */
@@ -356,8 +358,16 @@ class MemoryStore implements QuotaStore {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#saver.whyUnsaved();
-    this.#release();
+    const { stateFile, report } = this.#options;
+    const trouble = await this.#saver.whyUnsaved();
+    try {
+      if (trouble === undefined || stateFile === undefined) return;
+      const unsaved = { stateFile, accounts: this.#saved(), days: this.#days };
+      reportLostCharges(report, await unsavedUnits(unsaved));
+      throw new Error(trouble);
+    } finally {
+      this.#release();
+    }
   }
 
   #tick(): void {

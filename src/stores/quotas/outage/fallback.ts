@@ -4,6 +4,7 @@ import type { Reporter } from "../../../telemetry/log/log.ts";
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, bucketOf } from "../account-ref.ts";
+import { reportLostCharges } from "../charge-reports.ts";
 import type { OutageHandler } from "../outage-handler.ts";
 import type {
   AccountRequest,
@@ -13,7 +14,6 @@ import type {
 } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { FallbackInputs } from "../redis/quota-store-options.ts";
-import { reportLost } from "../redis/store-warnings.ts";
 import { type BreakerContext, CircuitBreaker } from "./breaker.ts";
 import { createHeartbeat, type Heartbeat } from "./heartbeat.ts";
 import { OutageReports } from "./outage-reports.ts";
@@ -207,7 +207,7 @@ class StoreFallback implements Fallback {
     if (this.#dropped) return;
     this.#dropped = true;
     this.#reports.tellForgotten();
-    reportLost(
+    reportLostCharges(
       this.#options.report,
       this.#breakers.flatMap((breaker) => breaker.drop()),
     );

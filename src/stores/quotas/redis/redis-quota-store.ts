@@ -12,6 +12,7 @@ import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
+import { reportUncertain } from "../charge-reports.ts";
 import {
   type CountCorrections,
   DenyDuringOutage,
@@ -47,7 +48,6 @@ import { RedisUsageMarks } from "./redis-usage-marks.ts";
 import {
   type EvictionWatcher,
   lostCountReporter,
-  reportUncertain,
   watchClock,
   watchEviction,
   watchSplit,

@@ -3,9 +3,11 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, vi } from "vitest";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import {
-  lostCountReporter,
-  reportLost,
+  reportLostCharges,
   reportUncertain,
+} from "../../../../src/stores/quotas/charge-reports.ts";
+import {
+  lostCountReporter,
   watchClock,
 } from "../../../../src/stores/quotas/redis/store-warnings.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -80,10 +82,10 @@ describe("uncertain charges", () => {
 describe("charges that are lost", () => {
   it("are told by account, of a thousand accounts in a line, and not of accounts that lost none", () => {
     const { told, report } = openReporter();
-    reportLost(report, [{ accountRef: account("none"), units: 0 }]);
+    reportLostCharges(report, [{ accountRef: account("none"), units: 0 }]);
     assert.equal(told.length, 0);
     const accountRefs = Array.from({ length: 1_001 }, (_, i) => account(`a${i}`));
-    reportLost(report, [
+    reportLostCharges(report, [
       { accountRef: account("none"), units: 0 },
       ...accountRefs.map((accountRef) => ({ accountRef, units: 2 })),
     ]);

@@ -1,0 +1,46 @@
+import type { Reporter } from "../../telemetry/log/log.ts";
+import { accountId } from "./account-ref.ts";
+import type { UncertainCharge } from "./outage-handler.ts";
+
+/**
+ * Logs charges that are uncertain, if they have units at all. Returns their units, without those of
+ * meters.
+ */
+export function reportUncertain(
+  report: Reporter,
+  store: string,
+  charges: readonly UncertainCharge[],
+): number {
+  const told = namedUnits(charges);
+  if (told.accounts === "") return 0;
+  report("warn", "charges_uncertain", { store, ...told });
+  return told.units;
+}
+
+/** So many accounts are named in one line of lost charges. */
+const LINE_ACCOUNTS_MAX = 1_000;
+
+/** Logs charges that are lost, by account. */
+export function reportLostCharges(report: Reporter, charges: readonly UncertainCharge[]): void {
+  const lost = charges.filter(({ units }) => units > 0);
+  for (let at = 0; at < lost.length; at += LINE_ACCOUNTS_MAX) {
+    report("error", "charges_lost", namedUnits(lost.slice(at, at + LINE_ACCOUNTS_MAX)));
+  }
+}
+
+/**
+ * The sum of the units, and those of each account and meter that has some, as in
+ * `production:acme 3, production:acme#tokens 2000`. The sum is without those of meters.
+ */
+function namedUnits(charges: readonly UncertainCharge[]) {
+  const named = new Map<string, number>();
+  const add = (name: string, units: number) => {
+    if (units > 0) named.set(name, (named.get(name) ?? 0) + units);
+  };
+  for (const { accountRef, units, meters = [] } of charges) {
+    add(accountId(accountRef), units);
+    for (const meter of meters) add(`${accountId(accountRef)}#${meter.name}`, meter.units);
+  }
+  const sum = charges.reduce((before, { units }) => before + units, 0);
+  return { units: sum, accounts: [...named].map((each) => each.join(" ")).join(", ") };
+}
