@@ -253,7 +253,7 @@ class RedisQuotaStore implements QuotaStore {
   async markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
     const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
     const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
-    const { ageMs, sameMs } = change ?? { ageMs: 0, sameMs: lifeMs };
+    const { ageMs, sameMs } = change ?? { ageMs: 0, sameMs: Number.MAX_SAFE_INTEGER };
     const times = [lifeMs, ageMs, sameMs].map(Math.ceil);
     const run = this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, ...times]);
     return (await withTimeout(run, ADMIN_LATE_MS)) === 1;

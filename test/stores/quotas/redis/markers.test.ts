@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext } from "vitest";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { open } from "./redis-kit.ts";
@@ -36,11 +37,15 @@ describe("the marker of a change that may come again", () => {
     t.onTestFinished(async () => {
       for (const { store } of stores) await store.close();
     });
-    const [a, b] = stores.map(
-      ({ store }) =>
-        () =>
-          store.markFirst("issued k_1", LIFE_MS),
+    const [a, b] = stores.map(({ store }) => (lifeMs: number) => {
+      return store.markFirst("sunset in 30 days", lifeMs);
+    });
+    assert.deepEqual(
+      [await a?.(LIFE_MS), await b?.(LIFE_MS), await a?.(LIFE_MS)],
+      [true, false, true],
     );
-    assert.deepEqual([await a?.(), await b?.(), await a?.()], [true, false, true]);
+    // A marker that lives up to an instant lives shorter for who asks later.
+    await sleep(5);
+    assert.equal(await b?.(1), false);
   });
 });
