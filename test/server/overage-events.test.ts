@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
 import { OverageEvents } from "../../src/server/events/overage-events.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
@@ -77,4 +78,21 @@ it("overage that a change began is told by a later request if the store does not
   await eventually(() => assert.equal(asked, 1));
   gateway.count(AFTER, 7);
   await eventually(() => assert.deepEqual(gateway.told, [7]));
+});
+
+it("overage that a request on another gateway began is not told again, though that one set no marker", async () => {
+  const markers: string[] = [];
+  const markFirst = async (marker: string) => markers.push(marker) === 1;
+  const [here, moved] = [openGateway(markFirst), openGateway(markFirst)];
+  here.count(AFTER, 4);
+  // The other gateway is of an earlier version, or its call to the store was lost.
+  here.count(AFTER, 6);
+  moved.count(BEFORE, 3);
+  moved.count(AFTER, 4);
+  moved.count(AFTER, 6);
+  await sleep(1_200);
+  assert.deepEqual([here.told, moved.told, markers], [[], [], []]);
+  here.count(boundsOf(2), 7);
+  await sleep(1_200);
+  assert.deepEqual([here.told, markers], [[], []]);
 });

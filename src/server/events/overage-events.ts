@@ -11,6 +11,8 @@ import type { Log } from "../../telemetry/log/log.ts";
 const ASK_AFTER_MS = 1_000;
 /** Markers outlive their window by this, however the clocks of gateways differ. */
 const SPARE_MS = 3_600_000;
+/** The units included in a plan that has no overage. */
+const NO_END = Number.POSITIVE_INFINITY;
 
 type OverageEventsOptions = {
   readonly log: Log;
@@ -28,9 +30,13 @@ type Charged = {
 
 type Owner = Readonly<Record<"environment" | "account" | "plan", string>>;
 
-/** The last that this gateway has seen of an account, in the window that ends at `resetMs`. */
+/**
+ * The last that this gateway has seen of an account, in the window that ends at `resetMs`: whether its
+ * overage has begun, and the units included when it had not.
+ */
 type Seen = {
   readonly resetMs: number;
+  readonly included: number;
   readonly overage: "none" | "asked" | "told";
 };
 
@@ -38,7 +44,7 @@ type Seen = {
  * Logs when units above those that are included in a plan begin, once in a window over all gateways
  * (docs/reference/events.md#kinds). The counts before and after a request tell it, unless a change of
  * the plan has put the account above them. Such a change is told with the first request after it, by
- * the gateway that is first to set a marker, among those that knew the account from before.
+ * the gateway that is first to set a marker, among those that knew the account with more included.
  */
 export class OverageEvents {
   readonly #options: OverageEventsOptions;
@@ -57,37 +63,44 @@ export class OverageEvents {
     if (!this.#windows.has(window) || observed || part !== undefined) return;
     const { environment: env, account, plan } = owner;
     const id = `${env} ${account} ${window}`;
-    const included = includedOf(planBounds.get(plan)?.included ?? [], window) ?? used;
+    const included = includedOf(planBounds.get(plan)?.included ?? [], window) ?? NO_END;
     const last = this.#seen.get(id);
     const seen = last?.resetMs === resetMs ? last : undefined;
     if (used <= included) {
-      if (seen === undefined) this.#seen.set(id, { resetMs, overage: "none" });
+      const isNews = seen?.overage === "none" && seen.included !== included;
+      if (seen === undefined || isNews) this.#seen.set(id, { resetMs, included, overage: "none" });
       return;
     }
     const crossed = was <= included;
     if (!crossed && seen?.overage !== "none") return;
-    this.#seen.set(id, { resetMs, overage: crossed ? "told" : "asked" });
+    // With the units included that were before, a request on another gateway began it and told it.
+    const isChanged = seen !== undefined && included < seen.included;
+    const overage = crossed || !isChanged ? "told" : "asked";
+    const next: Seen = { resetMs, included: seen?.included ?? included, overage };
+    this.#seen.set(id, next);
     const reset = Math.ceil(resetMs / 1000);
     const tell = () => {
       const details = { account, env, plan, window, included, used, limit, reset };
       this.#options.log.info("overage", details);
     };
-    if (!crossed) {
-      void this.#tellFirst(id, resetMs, tell);
-      return;
-    }
-    tell();
-    // Without a marker a gateway that sees the account above the line may tell it once more.
-    this.#mark(id, resetMs).catch(() => undefined);
+    if (crossed) {
+      tell();
+      // Without a marker a gateway that hears of the change later may tell it once more.
+      this.#mark(id, resetMs).catch(() => undefined);
+    } else if (isChanged) void this.#tellFirst(id, next, tell);
   }
 
-  async #tellFirst(id: string, resetMs: number, tell: () => void): Promise<void> {
+  async #tellFirst(id: string, asked: Seen, tell: () => void): Promise<void> {
     await pause(ASK_AFTER_MS, undefined, { ref: false });
-    if (this.#seen.get(id)?.overage !== "asked") return;
+    const { resetMs } = asked;
+    const seen = this.#seen.get(id);
+    if (seen?.resetMs === resetMs && seen.overage !== "asked") return;
     const isFirst = await this.#mark(id, resetMs).catch(() => undefined);
     if (isFirst) tell();
     // The store is unreachable: a later request asks.
-    if (isFirst === undefined) this.#seen.set(id, { resetMs, overage: "none" });
+    if (isFirst === undefined && this.#seen.get(id) === asked) {
+      this.#seen.set(id, { ...asked, overage: "none" });
+    }
   }
 
   #mark(id: string, resetMs: number): Promise<boolean> {
