@@ -108,6 +108,17 @@ describe("what was admitted here", () => {
     assert.equal(house.store.charges().uncertainUnits, 0);
   });
 
+  it("is charged once while the right to HLEN is missing, which only the first charge of a day uses late", async () => {
+    await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 5_000 } });
+    await redis.call("ACL", "SETUSER", "default", "-hlen");
+    assert.equal(await admit(house.store, 4, DAY), 4);
+    await eventually(async () => assert.ok((await counted(redis)).d));
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await eventually(() => house.gate.health().ok);
+    await admit(house.store, 1, DAY);
+    assert.deepEqual(await counted(redis), { d: 5 });
+  });
+
   it("is charged again when the charge itself got no answer, and told as uncertain", async () => {
     let lost = 0;
     const losing = (quotaClient: QuotaClient): QuotaClient => ({

@@ -24,13 +24,13 @@ local function increase(hash, field, by)
     has_counted = true
     return sum
   end
+  local cleared
   if find(sum.err, 'WRONGTYPE', 1, true) then
-    call('DEL', hash)
+    cleared = pcall('DEL', hash)
   elseif find(sum.err, 'integer', 1, true) or find(sum.err, 'overflow', 1, true) then
-    call('HDEL', hash, field)
-  else
-    return nil
+    cleared = pcall('HDEL', hash, field)
   end
+  if type(cleared) ~= 'number' then return nil end
   day_repaired, has_counted = true, true
   return call('HINCRBY', hash, field, by)
 end

@@ -1,11 +1,13 @@
 -- What is kept of usage by UTC day: see day.lua. Follows that and account.lua.
 
 -- Adds to a number of a day. Returns nil if the hash is on another node. With a `sum` it was added already.
+-- The charge has happened, and a late one that fails is sent again. So it does not fail here for the
+-- right to HLEN, which it may be the first to need.
 local function increase_day(hash, field, by, life, sum)
   sum = sum or increase(hash, field, by)
   -- The first number of a day may have created the hash.
   if sum == by then
-    if call('HLEN', hash) == 1 and is_moving(hash) then
+    if pcall('HLEN', hash) == 1 and is_moving(hash) then
       call('DEL', hash)
       return nil
     end
