@@ -4,7 +4,7 @@ import { calendarText } from "../../../core/quota/calendar.ts";
 import type { CountedLink, RedisArgument } from "../../redis/link.ts";
 import type { Script } from "../../redis/script.ts";
 import { replyList, replyNumber, withTimeout } from "../../redis/store-failure.ts";
-import type { AccountRef } from "../account-ref.ts";
+import { type AccountRef, bucketOf } from "../account-ref.ts";
 import type { BanCause, ImposedBan, OnMissing, ResetScope, ResetWindow } from "../quota-store.ts";
 import { type AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
@@ -91,13 +91,17 @@ export class AccountEdits {
     return windows;
   }
 
-  #run(script: Script, accountRef: AccountRef, args: readonly RedisArgument[]): Promise<unknown> {
+  /** Asks for the time first if the clock is not known, as in a command, because the call has a deadline. */
+  async #run(
+    script: Script,
+    accountRef: AccountRef,
+    args: readonly RedisArgument[],
+  ): Promise<unknown> {
+    const { ensureClock, keyOf, runOnAccounts } = this.#quotaClient;
     const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    const keys = [this.#quotaClient.keyOf(accountRef)];
-    return withTimeout(
-      this.#quotaClient.runOnAccounts(script, keys, args, giveUpMs),
-      ADMIN_LATE_MS,
-    );
+    await ensureClock(bucketOf(accountRef), ADMIN_LATE_MS);
+    const leftMs = Math.max(0, giveUpMs - performance.now());
+    return withTimeout(runOnAccounts(script, [keyOf(accountRef)], args, giveUpMs), leftMs);
   }
 
   /**
