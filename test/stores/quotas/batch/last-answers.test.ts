@@ -11,6 +11,7 @@ import {
   cacheDecision,
   withCounts,
 } from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import {
   couldCauseBan,
   decisionAfter,
@@ -284,6 +285,17 @@ describe("what is known of an account", () => {
     assert.deepEqual([kindOf(told(0), true), kindOf(told(0), false)], ["unnoted", "surely"]);
     assert.equal(kindOf(told(60), true), "surely");
     assert.equal(kindOf(told(0, { ban }), true), "surely");
+  });
+
+  it("is as old as the late answer that told it, though the clock of the store is forgotten since", () => {
+    const second: Limit = { window: "second", limit: 5 };
+    let latestMs: number | undefined = NOON + 1_500;
+    const cache = new DecisionCache(undefined, () => ({ latestAt: () => latestMs }));
+    const accountRef = { environment: "production", account: "a" };
+    cache.learnCounts(accountRef, [{ counter: "second", startMs: NOON, used: 1 }], NOON);
+    latestMs = undefined;
+    const [known] = cache.lastKnown(accountRef, [second])?.windows ?? [];
+    assert.deepEqual([known?.used, known?.resetMs], [0, NOON + 2_000]);
   });
 
   it("holds a ban to its end, and then the exhausted window", () => {
