@@ -211,9 +211,8 @@ class ClusterMap {
    * knows few slots or none, so that a map with gaps is taken only if no node has another.
    */
   async #lookUp(): Promise<void> {
-    const known = [...this.#nodes.values()].filter(({ status }) => status === "ready");
     let widest: { readonly owners: readonly Owner[]; readonly from: Redis } | undefined;
-    for (const from of new Set([...known, ...this.#seeds.map((seed) => this.#node(seed))])) {
+    for (const from of this.#askable()) {
       try {
         if (from.status !== "ready") await whenReady(from);
         const owners = ownersIn(await sendProven(from, "cluster", ["slots"]));
@@ -227,6 +226,16 @@ class ClusterMap {
     }
     if (widest !== undefined) this.#adopt(widest.owners, widest.from);
     if (widest?.owners.includes(undefined) ?? true) this.refreshSoon();
+  }
+
+  /** The nodes that are connected, then those at the addresses, which are connected to only if they are asked. */
+  *#askable(): Generator<Redis> {
+    const connected = [...this.#nodes.values()].filter(({ status }) => status === "ready");
+    yield* connected;
+    for (const seed of this.#seeds) {
+      const node = this.#node(seed);
+      if (!connected.includes(node)) yield node;
+    }
   }
 
   #adopt(owners: readonly Owner[], from: Redis): void {

@@ -137,6 +137,14 @@ describe("Redis Cluster", () => {
     // Three times the pause after which a map is asked for again.
     await sleep(600);
     assert.deepEqual(await looked(), before, "nobody asks for the map on and on");
+    const watcher = await removed.client();
+    const connections = async () => {
+      return /total_connections_received:\d+/.exec(await watcher.info("stats"))?.[0];
+    };
+    const reached = await connections();
+    await store.bans();
+    await store.bans();
+    assert.equal(await connections(), reached, "it is not connected to for each list");
     const names = namesOf([0, 15], 1, "removed");
     for (const name of each(names))
       assert.ok((await spend(store, account(name), perDay(3))).admitted);
