@@ -43,8 +43,9 @@ type Seen = {
 /**
  * Logs when units above those that are included in a plan begin, once in a window over all gateways
  * (docs/reference/events.md#kinds). The counts before and after a request tell it, unless a change of
- * the plan has put the account above them. Such a change is told with the first request after it, by
- * the gateway that is first to set a marker, among those that knew the account with more included.
+ * the plan has put the account above them. Such a change is told with the first request that is admitted
+ * after it, by the gateway that is first to set a marker, among those that knew the account with more
+ * included.
  */
 export class OverageEvents {
   readonly #options: OverageEventsOptions;

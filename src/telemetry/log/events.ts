@@ -29,7 +29,7 @@ export const EVENTS = {
     level: "info",
     members: ["account", "env", "plan", "window", "included", "used", "limit", "reset"],
     meaning:
-      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so. If a change of the plan, or of the account's plan, has put the count above them, it is told with the first request after the change, by a gateway that knew the account from before, a second later. If no gateway did, there is no event, and the usage tells the overage",
+      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so. If a change of the plan, or of the account's plan, has put the count above them, it is told with the first request that is admitted after the change, by a gateway that knew the account from before, a second later. If no gateway did, there is no event, and the usage tells the overage",
   },
   usage: {
     level: "info",
