@@ -185,3 +185,36 @@ it("an operator who asks for what needs a missing right is told so, and not to t
     await server.close();
   }
 });
+
+it("a store that refuses strikes for the missing right to HDEL is away, by a line that names it, until the right is there", async () => {
+  const server = await startRedis();
+  try {
+    const admin = await server.client();
+    const permit = (right: string) => {
+      return admin.call(
+        "ACL",
+        "SETUSER",
+        "tollgate",
+        ..."on >s3cret ~tg:* &tg:* +@all".split(" "),
+        right,
+      );
+    };
+    await permit("-hdel");
+    const store = `redis://tollgate:s3cret@127.0.0.1:${server.port}`;
+    await using house = await startTestGateway({ config: { store } });
+    const told = await eventually(
+      () => house.said.find(({ kind }) => kind === "store_away") ?? assert.fail("not yet"),
+    );
+    assert.deepEqual([told.code, /for hdel: /.test(String(told.why))], ["NOPERM", true]);
+    const probes = async () =>
+      Number(/cmdstat_zadd:calls=(\d+)/.exec(await admin.info("commandstats"))?.[1]);
+    const atLeast = (await probes()) + 2;
+    await eventually(async () => (await probes()) >= atLeast);
+    assert.equal((await fetch(`${house.adminUrl}/readyz`)).status, 503);
+    assert.deepEqual(changes(house), ["store_away"]);
+    await permit("+hdel");
+    await readyWithin(house, 3_000);
+  } finally {
+    await server.close();
+  }
+});

@@ -10,6 +10,17 @@ import type { QuotaClient } from "../redis/quota-client.ts";
 const ACCOUNTS_FORM = 1;
 
 /**
+ * Asks for the right to HDEL, which strikes and bans need: a store that lacks it is unreachable until
+ * the right is there, and does not come and go with the requests that are refused. Redis 7.0 does not
+ * name the command that a script may not run.
+ */
+const ASK_HDEL = `local removed = redis.pcall('HDEL', KEYS[#KEYS], '?')
+if type(removed) == 'table' then
+  if not string.find(removed.err, ' run ', 1, true) then return removed end
+  return redis.error_reply("NOPERM no permission to run the 'hdel' command")
+end`;
+
+/**
  * KEYS: the gateways by their last heartbeat; those without debts, by the instant up to which that
  * is certain; the hash that holds the form of accounts, written by the very first heartbeat; a hash
  * that names each gateway, "beat settled". If the form is newer than this gateway's, the script
@@ -17,8 +28,7 @@ const ACCOUNTS_FORM = 1;
  * the store's clock up to which it certainly owes nothing, or 0. Returns the number of gateways of
  * the last 5 s, the store's now, whether this one was still among them (if not, the others may be
  * missing too), and then the name of each other one with its instant. The first write is one that
- * needs memory: after any other write Redis does not stop a script for lack of memory.
- */
+ * needs memory: after any other write Redis does not stop a script for lack of memory. */
 const BEAT = defineTaggedScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
 if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
@@ -26,6 +36,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
 if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call('ZREM', KEYS[1], ARGV[1]) end
+${ASK_HDEL}
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
 redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
@@ -64,6 +75,7 @@ local form = tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
 if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
 local time = redis.call('TIME')
 redis.call('HSET', KEYS[1], 'version', ${ACCOUNTS_FORM})
+${ASK_HDEL}
 return time[1] * 1000 + math.floor(time[2] / 1000)`);
 
 /**

@@ -76,12 +76,17 @@ const APART: Readonly<Record<string, Charge>> = {
   "a meter and a cap of a running account": charge("runs", METERED),
 };
 
-describe.each(Object.entries({ ...CHARGES, ...APART }))("a call that charges %s", (_name, run) => {
-  it("writes nothing if it fails because the right to PEXPIRE is missing, and all of it with the right", async () => {
+const NEEDED_LATER = ["pexpire", "hdel"].flatMap((right) => {
+  const charges = Object.entries({ ...CHARGES, ...APART });
+  return charges.map(([name, run]) => [name, right, run] as const);
+});
+
+describe.each(NEEDED_LATER)("a call that charges %s", (_name, right, run) => {
+  it(`writes nothing if it fails because the right to ${right} is missing, and all of it with the right`, async () => {
     const { store } = await open(server.address, { now: () => NOON, historyMs: 86_400_000 });
     await spend(store, account("runs"), perDay(9));
     const before = await hashes();
-    await redis.call("ACL", "SETUSER", "default", "-pexpire");
+    await redis.call("ACL", "SETUSER", "default", `-${right}`);
     await assert.rejects(run(store));
     assert.deepEqual(await hashes(), before);
     await redis.call("ACL", "SETUSER", "default", "allcommands");
@@ -93,7 +98,33 @@ describe.each(Object.entries({ ...CHARGES, ...APART }))("a call that charges %s"
   });
 });
 
-const NEEDED = ["time", "type", "pttl", "hset", "pexpire", "hlen", "hget", "hgetall", "hmget"];
+it("a reset that lacks the right to HDEL sets no window to 0", async () => {
+  const { store } = await open(server.address, { now: () => NOON });
+  await spend(store, account("runs"), perDay(9));
+  const before = await hashes();
+  await redis.call("ACL", "SETUSER", "default", "-hdel");
+  await assert.rejects(store.reset(account("runs")));
+  assert.deepEqual(await hashes(), before);
+  await redis.call("ACL", "SETUSER", "default", "allcommands");
+  assert.deepEqual(
+    (await store.reset(account("runs"))).map(({ units }) => units),
+    [1],
+  );
+  await store.close();
+});
+
+const NEEDED = [
+  "time",
+  "type",
+  "pttl",
+  "hset",
+  "hdel",
+  "pexpire",
+  "hlen",
+  "hget",
+  "hgetall",
+  "hmget",
+];
 
 describe.each(NEEDED)("without the right to %s", (command) => {
   it.each(Object.entries({ ...CHARGES, ...APART }))(

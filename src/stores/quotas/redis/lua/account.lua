@@ -75,7 +75,7 @@ local function read_apart(key, field)
 end
 
 -- Writes a cap or a meter whose window ends at `ends`. When a window is new, windows that are over
--- leave the hash.
+-- leave the hash. One that cannot leave it now fails nothing, because it no longer counts.
 local function write_apart(key, field, text, ends, now, fresh)
   local hash, name = place_apart(key, field)
   if fresh then
@@ -83,7 +83,7 @@ local function write_apart(key, field, text, ends, now, fresh)
     for i = 1, #all, 2 do
       local begun = is_window(all[i]) and read_window(all[i + 1])
       local is_over = not begun or latest_end(all[i], begun) <= now
-      if is_over and #all[i] > 1 then ask_first('HDEL', hash, all[i]) end
+      if is_over and #all[i] > 1 then pcall('HDEL', hash, all[i]) end
     end
   end
   ask_first('HSET', hash, name, text)

@@ -16,7 +16,7 @@ local ADMITTED, BEYOND, REFUSED = 0, 1, 2
 local day_repaired = false
 
 -- Adds to a number. One that is not a number is damaged, and restarts at 0. Returns nil if nothing
--- can be added: the slot is on its way to another node and this key is not on this one, or the
+-- can be added: the slot is on its way to another node and this key is not on this one, or a
 -- right is missing.
 local function increase(hash, field, by)
   local sum = pcall('HINCRBY', hash, field, by)

@@ -131,7 +131,7 @@ local function decider()
       local begun = is_window(field) and read_window(text)
       if begun then
         local over = latest_end(field, begun)
-        if over <= now then call('HDEL', key, field) else last = max(last, over) end
+        if over <= now then pcall('HDEL', key, field) else last = max(last, over) end
       end
     end
     if strikes[1] then last = max(last, strikes[#strikes] + keep) end
@@ -280,7 +280,7 @@ local function decider()
     for i = 1, count do dirty, begins = dirty or changed[i], begins or fresh[i] end
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
       local size, left = 0, ask_first('PTTL', key)
-      if begins or repaired or strikes_changed or left < 0 or #KEYS ~= 1 then
+      if begins or repaired or strikes_changed or ban_changed or left < 0 or #KEYS ~= 1 then
         ask_permission(key, left)
       end
       for i = 1, count do

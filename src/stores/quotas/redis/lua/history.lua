@@ -115,10 +115,16 @@ local function remember_meter(key, day, meter, units, kept, now)
   if call('PTTL', hash) < kept then pcall('PEXPIRE', hash, format('%.0f', kept)) end
 end
 
+-- Whether what waits in a hash can leave it. It is added to its days only then, so that it is added once.
+local function may_remove(hash)
+  return type(pcall('HDEL', hash, '?')) == 'number'
+end
+
 -- Adds what a request took from each of its meters; `holds` has it at the index of each window.
 local function remember_holds(key, fields, holds, granted, kept, now)
   local hash, told = meters_of(key), {}
   local waiting = call('HGET', hash, 'y')
+  if waiting and not may_remove(hash) then waiting = nil end
   if waiting then call('HDEL', hash, 'y') end
   for meter, day, units in string.gmatch(waiting or '', '(#[%w-]+) (%d+) (-?%d+)') do
     remember_meter(key, tonumber(day), meter, tonumber(units), kept, now)
@@ -138,6 +144,7 @@ end
 
 -- Adds the numbers that wait in the account to their days.
 local function remember_waiting(key, waiting, kept, now)
+  if not may_remove(key) then return end
   local left = ''
   for day, admitted, beyond in string.gmatch(waiting, '(%d+) (-?%d+) (-?%d+)') do
     if not add_to_day(key, tonumber(day), tonumber(admitted), tonumber(beyond), kept, now, '') then

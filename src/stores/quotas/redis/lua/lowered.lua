@@ -45,6 +45,6 @@ local function take_marks(marks, hash, text, decided, metered)
   end
   if decided.granted == 0 then return marks end
   local left = pairs_text(lowered, decided.now)
-  if left == '' then call('HDEL', hash, 'q') elseif left ~= text then ask_first('HSET', hash, 'q', left) end
+  if left == '' then pcall('HDEL', hash, 'q') elseif left ~= text then ask_first('HSET', hash, 'q', left) end
   return marks
 end

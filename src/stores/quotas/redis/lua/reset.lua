@@ -14,6 +14,8 @@ if is_moving(KEYS[1]) then
   return redis.error_reply('TRYAGAIN a hash of the account may be on another node')
 end
 
+-- A right that is missing later would leave windows that are reset and told as not reset.
+ask_first('HDEL', KEYS[1], '?')
 local calendar = read_calendar(ARGV[2])
 local named
 for i = 3, #ARGV do

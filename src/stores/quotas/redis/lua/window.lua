@@ -21,7 +21,8 @@ local function window_end(field, start, calendar)
 end
 
 -- Redis asks for a right at each command of a script, and for memory at its first write alone. Asks for
--- the right to PEXPIRE before a charge is written, once a script: a call that fails has charged nothing.
+-- the rights to PEXPIRE and to HDEL before a charge or a ban is written, once a script: a call that fails
+-- has written nothing.
 -- `left` is the life of the hash, which is only ever lengthened, and a key that is not there gets none.
 -- Without memory nothing is asked for, so that the charge is the write that Redis stops; ZADD XX adds
 -- nothing to a key that is never there. A hash that a call without the right left without a life keeps
@@ -33,4 +34,5 @@ local function ask_permission(key, left)
   local added = pcall('ZADD', key .. '?', 'XX', 0, '?')
   if type(added) == 'table' and find(added.err, 'OOM', 1, true) then return end
   ask_first('PEXPIRE', key, format('%.0f', left == -1 and LIFE_MAX or max(left, SPARE)))
+  ask_first('HDEL', key, '?')
 end
