@@ -54,7 +54,7 @@ async function stopped(all: readonly Started[]): Promise<void> {
 
 /** Audits the lines of the crew but for one of a charged request, behind the lines of another gateway. */
 async function auditedWithout(
-  { gateway }: Started,
+  { gateway, adminUrl }: Started,
   { file }: Folder,
   before: readonly object[],
 ): Promise<[status: number, told: string | undefined]> {
@@ -67,7 +67,8 @@ async function auditedWithout(
   const log = `${file}.log`;
   const all = [...before.map((line) => ({ time, ...line })), ...lines];
   await writeFile(log, all.map((line) => `${JSON.stringify(line)}\n`).join(""));
-  const said = await runVerb(["audit", "--log", log, "--config", file, "--json"]);
+  const asked = ["audit", "--log", log, "--config", file, "--admin", adminUrl, "--json"];
+  const said = await runVerb(asked);
   const { drift, explained } = jsonOf<Told>(said);
   const told = [...drift.map((one) => `drift of ${one.drift}`), ...explained.map(({ why }) => why)];
   return [said.status, told.join().split(" at ", 1)[0]];

@@ -29,7 +29,7 @@ export type AuditInputs = {
   /** Open charges before the logs were read, and after. */
   readonly openBefore: readonly OpenCharge[];
   readonly openAfter: readonly OpenCharge[];
-  /** Why `openBefore` may lack some; undefined if each process of the gateways that answer told. */
+  /** Why `openBefore` may lack some; undefined if each process of the gateways that run told. */
   readonly openUnknown?: string | undefined;
   /** Gateways that run, each with all its workers, as it has one line `serving`. */
   readonly alive: number;

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { quoteValue } from "../../base/messages.ts";
+import { formatCount, quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
@@ -172,7 +172,7 @@ async function readRound(
     ...{ ...read, openBefore: before.open, openAfter: after.open },
     alive: Math.max(aliveBefore, after.answered),
     unasked: [...new Set([...before.silent, ...after.silent, ...after.unasked])],
-    openUnknown: before.silent[0],
+    openUnknown: before.silent[0] ?? untoldOpen(before.answered, names.length),
   };
 }
 
@@ -202,6 +202,12 @@ async function readLines(
 }
 
 const UNKNOWN_OPEN = "requests under way are not known";
+
+/** A gateway that was killed a moment ago still beats, and what was open in it has no line. */
+function untoldOpen(answered: number, running: number): string | undefined {
+  if (answered >= running) return undefined;
+  return `${UNKNOWN_OPEN}: ${answered} of ${formatCount(running, "gateway")} that run told them`;
+}
 
 /** `silent` names the processes that do not answer, of gateways that do. */
 async function askOpen(config: Config, origins: Auditor["origins"]) {

@@ -51,6 +51,8 @@ type Gateway = {
    */
   readonly open?: readonly (readonly object[] | number | string)[];
   readonly history?: readonly object[];
+  /** The names of the gateways that beat; undefined if they cannot be read. */
+  readonly names?: readonly string[];
 };
 
 describe("audit", () => {
@@ -80,6 +82,10 @@ describe("audit", () => {
       if (path.startsWith("/api/counts?")) return send(response, 200, gateway.counts);
       if (path === `/api/counts/${ADDRESS}?env=production`) {
         return send(response, 200, counts(1, { account: ADDRESS, created: null }));
+      }
+      if (path === "/api/gateways" && gateway.names !== undefined) {
+        const rows = gateway.names.map((name) => ({ name, age: 0 }));
+        return send(response, 200, rows);
       }
       if (path.startsWith("/api/history?")) return send(response, 200, gateway.history ?? []);
       send(response, 404, { code: "not_found", message: "There is nothing here" });
@@ -208,6 +214,19 @@ describe("audit", () => {
       assert.deepEqual([status, told.drift.map(({ drift }) => drift)], [1, [used - 2]]);
       assert.deepEqual(told.missing, [why]);
     }
+  });
+
+  it("calls more units than the lines have no drift while a gateway beats that was not asked, and fewer all the same", async () => {
+    const why = "requests under way are not known: 1 of 2 gateways that run told them";
+    const verdicts = async (used: number, ...names: string[]) => {
+      const { status, told } = await audited(lines(2), { counts: [counts(used)], names });
+      const notCompared = told.notCompared.map((one) => [one.window, one.why]);
+      return [status, told.drift.map(({ drift }) => drift), notCompared];
+    };
+    assert.deepEqual(await verdicts(3, "a", "b"), [1, [], [["day", why]]]);
+    assert.deepEqual(await verdicts(1, "a", "b"), [1, [-1], []]);
+    assert.deepEqual(await verdicts(3, "a"), [1, [1], []]);
+    assert.deepEqual(await verdicts(2, "a", "b"), [0, [], []]);
   });
 
   it("passes a month that runs by its days that are over, and asks once though one of them differs", async () => {
