@@ -146,7 +146,7 @@ function windowBalance(
   const evidence = {
     ...{ counted: used, sum, gap: span.gapIn(period, created, true) ?? inputs.openUnknown },
     ...openIn(inputs, accountRef, period, { meter, isCounted }),
-    ...commonEvidence(inputs, accountRef, period, meter),
+    ...commonEvidence(inputs, accountRef, { period, life: lifeIn(period, created, sum) }, meter),
     settlementLost: lost && unitsLostIn(lost, period),
     unsettled: unsettledAtResets(sum, accountRef, incidents),
     fewer: [
@@ -255,22 +255,37 @@ function planHas(
 function commonEvidence(
   { incidents, alive }: AuditInputs,
   accountRef: AccountRef,
-  period: Period,
+  { period, life }: { readonly period: Period; readonly life: Period },
   meter?: string,
 ) {
   const account = meter === undefined ? accountRef.account : `${accountRef.account}#${meter}`;
   const lost = incidents.lostOf(accountRef, period);
-  const killedMs = incidents.killedIn(period, alive);
-  const endMs = killedMs ?? incidents.workerLostIn(period);
-  const of = killedMs === undefined ? "worker" : "gateway";
   return {
     uncertain: incidents.uncertainOf({ ...accountRef, account }, period),
     lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
-    killed:
-      endMs === undefined
-        ? undefined
-        : `a ${of} ended without a last line at ${new Date(endMs).toISOString()}, and what was open in it is not known`,
+    killed: endsWithoutLines(incidents.killedIn(life, alive), incidents.workerLostIn(life)),
   };
+}
+
+/** Either may be the cause if both ended. */
+function endsWithoutLines(gatewayMs: number | undefined, workerMs: number | undefined) {
+  const ends = Object.entries({ gateway: gatewayMs, worker: workerMs }).flatMap(([of, ms]) => {
+    return ms === undefined ? [] : [{ of, at: new Date(ms).toISOString() }];
+  });
+  const [first, second] = ends;
+  if (first === undefined) return undefined;
+  const told = `a ${first.of} ended without a last line at ${first.at}`;
+  if (second === undefined) return `${told}, and what was open in it is not known`;
+  return `${told}, and a ${second.of} at ${second.at}, and what was open in them is not known`;
+}
+
+/**
+ * The part of a period from which on the account can have been charged. Its creation is of the clock
+ * that made the record, which may be wrong.
+ */
+function lifeIn({ fromMs, toMs }: Period, created: number | null, sum: PeriodSum): Period {
+  const firstMs = Math.min(...[...sum.configs.values()].map((each) => each.firstMs), created ?? 0);
+  return { fromMs: firstMs < toMs ? Math.max(fromMs, firstMs) : fromMs, toMs };
 }
 
 /**
@@ -312,11 +327,13 @@ export function dayBalances(
     const accountRef = { account, environment };
     const period = { fromMs: day * DAY_MS, toMs: (day + 1) * DAY_MS };
     const moved = late.get(row) ?? 0;
+    const created = createdOf(accountRef);
+    const life = lifeIn(period, created, sum);
     const judged = judge({
       ...{ counted: row.counted + lost - moved, sum },
-      gap: span.gapIn(period, createdOf(accountRef), false) ?? inputs.openUnknown,
+      gap: span.gapIn(period, created, false) ?? inputs.openUnknown,
       ...openIn(inputs, accountRef, period, { meter, isCounted: () => true }),
-      ...commonEvidence(inputs, accountRef, period, meter),
+      ...commonEvidence(inputs, accountRef, { period, life }, meter),
       fewer: fewerByChanges(sum, () => true, incidents.replacementsIn(period), false),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;

@@ -79,7 +79,8 @@ describe("a period that was asked for and is not over", () => {
 describe("a tunnel that was open over midnight in a process that was killed", () => {
   const END = (DAY + 1) * DAY_MS;
   const HOUR_MS = 3_600_000;
-  const judged = (events: readonly object[], counted: number) => {
+  const EXPLAINED = ["explained", 0];
+  const judged = (events: readonly object[], counted: number, created = 0, lineMs?: number) => {
     const incidents = new Incidents();
     for (const event of events) incidents.event(event as LoggedEvent);
     const span = new LogSpan();
@@ -87,8 +88,11 @@ describe("a tunnel that was open over midnight in a process that was killed", ()
     const config = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
     const read = { config, incidents, span, ledger: new Ledger([], []), alive: 0 };
     const inputs = { ...read, hasDescriptions: true, openBefore: [], openAfter: [] };
-    const row = { ...ACME, day: DAY, counted, lost: 0, sum: { ...newSum(), charged: 1 } };
-    const at = { nowMs: END + DAY_MS, createdOf: () => 0 };
+    const [units, firstMs] = [1, lineMs ?? END];
+    const configs = new Map(lineMs ? [["c", { units, firstMs, lastMs: firstMs }]] : []);
+    const sum = { ...newSum(), charged: units, configs };
+    const row = { ...ACME, day: DAY, counted, lost: 0, sum };
+    const at = { nowMs: END + DAY_MS, createdOf: () => created };
     return dayBalances(inputs, [row], at).map(({ verdict, drift }) => [verdict, drift])[0];
   };
   const gateway = (firstMs: number, lastMs: number) => [
@@ -115,5 +119,21 @@ describe("a tunnel that was open over midnight in a process that was killed", ()
     assert.deepEqual(judged(after, 3), ["drift", 2], "it served none of that day");
     const before = lines(NOON - DAY_MS, END - DAY_MS - HOUR_MS);
     assert.deepEqual(judged(before, 3), ["drift", 2], "it ended before that day");
+  });
+
+  it.for([
+    ["gateway", gateway],
+    ["worker", worker],
+  ] as const)("explains no units of an account that was created after its end: %s", ([, lines]) => {
+    const ended = lines(NOON - HOUR_MS, NOON);
+    const of = (createdMs: number, lineMs?: number) => judged(ended, 3, createdMs, lineMs);
+    assert.deepEqual([of(NOON + 65_000), of(NOON + 65_001)], [EXPLAINED, ["drift", 2]]);
+    const aheadMs = [END, END + DAY_MS];
+    assert.deepEqual(
+      aheadMs.map((ms) => of(ms)),
+      [EXPLAINED, EXPLAINED],
+      "by a clock that is ahead",
+    );
+    assert.deepEqual(of(NOON + 65_001, NOON), EXPLAINED, "its first line is earlier");
   });
 });
