@@ -1,6 +1,6 @@
 import type { Reporter } from "../../telemetry/log/log.ts";
 import type { Subscriber } from "./link.ts";
-import { type StoreFailure, toStoreFailure } from "./store-failure.ts";
+import { deniedCommand, type StoreFailure, toStoreFailure } from "./store-failure.ts";
 
 /** Called with what the user may not do, or without a failure once it may. */
 export type TellDenied = (what: string, failure?: StoreFailure) => void;
@@ -17,12 +17,16 @@ export function deniedReporter(
   report: Reporter,
   meaning: string = LEARN_LATE,
 ): TellDenied {
-  const denied = new Set<string>();
+  const denied = new Map<string, string>();
   return (what, failure) => {
     if (failure === undefined) denied.delete(what);
-    if (failure?.code !== "NOPERM" || denied.has(what)) return;
-    denied.add(what);
-    const why = `the user has no right to ${what}, or Redis has no such command, so ${meaning}: docs/operations.md lists the rights`;
+    if (failure?.code !== "NOPERM") return;
+    // A script fails for what it runs, if Redis names that, or for EVAL itself.
+    const command = deniedCommand(failure);
+    const right = command === undefined || what.includes(command) ? what : command;
+    if (denied.get(what) === right) return;
+    denied.set(what, right);
+    const why = `the user has no right to ${right}, or Redis has no such command, so ${meaning}: docs/operations.md lists the rights`;
     report("error", "store_right_missing", { store: shown, why });
   };
 }

@@ -187,6 +187,12 @@ function deniedWords(text: string): string {
   return what === undefined ? rest : `, for ${what}${rest}`;
 }
 
+/** The command that the user may not run, or that Redis has under another name, if the failure names it. */
+export function deniedCommand({ message }: StoreFailure): string | undefined {
+  const found = /, for ([\w|-]+): | command [`']([\w|-]+)/i.exec(message);
+  return (found?.[1] ?? found?.[2])?.toUpperCase();
+}
+
 /** The answer, which has to be a list. Throws if it is none, as that of a server that is not Redis. */
 export function replyList(reply: unknown): readonly unknown[] {
   if (Array.isArray(reply)) return reply;

@@ -52,7 +52,7 @@ describe("usage by day in Redis", () => {
   });
 
   it.each([
-    ["scripts are not allowed", () => rights("-eval"), "HINCRBY"],
+    ["scripts are not allowed", () => rights("-eval"), "EVAL"],
     ["numbers cannot be added to", () => rights("-hincrby"), "HINCRBY"],
     ["it is out of memory", () => maxmemory(1), undefined],
   ])("gives back refused requests, for another time, if %s", async (_, take, right) => {
