@@ -150,40 +150,62 @@ function named(accounts: readonly AccountRecord[], what = "it"): string {
 
 /**
  * A warning for each setting by which keys of before are refused for their shape, or for the field in
- * which clients send them. A record keeps neither, only the digest, so that a start cannot know.
+ * which clients send them. A record keeps neither, only the digest, so that a start cannot know, and
+ * nothing knows whether an imported key has the shape of ours.
  */
 export function endedKeys({ from, to }: ConfigChange, records: Records, nowMs: number): Mistake[] {
-  const warning = (why: string, { keys, accounts }: Records, what: string, answered: string) => {
-    const owners = withWorkingKeys(accounts, keys, nowMs);
-    const message = `${why}, and ${named(owners, what)}: requests with keys ${answered}`;
+  const warning = (why: string, owners: readonly AccountRecord[], what: string, ended: string) => {
+    const message = `${why}, and ${named(owners, what)}${ended}`;
     return owners.length === 0 ? [] : [{ file: to.file, line: 1, column: 1, message }];
   };
+  const ownersOf = (keys: Records["keys"]) => withWorkingKeys(records.accounts, keys, nowMs);
+  const imported = records.keys.filter(({ importId }) => importId !== undefined);
   const own = [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
     const environments = new Set(of.map(({ environment }) => environment));
-    const accounts = records.accounts.filter(({ environment }) => environments.has(environment));
+    const there = records.keys.filter(({ environment }) => environments.has(environment));
+    const mayBeForeign = from.foreignKeys.length > 0;
+    const issued = there.filter(({ importId }) => !mayBeForeign || importId === undefined);
+    const certain = new Set(ownersOf(issued));
+    const others = ownersOf(there).filter((account) => !certain.has(account));
     const starts = of.map(({ start }) => start).join(", ");
-    return warning(
-      why,
-      { ...records, accounts },
-      "keys there",
-      `that start with ${starts} ${INVALID}`,
-    );
+    const mayStart = `, which may start with ${starts}: requests with these ${INVALID}`;
+    return [
+      ...warning(
+        why,
+        [...certain],
+        "keys there",
+        `: requests with keys that start with ${starts} ${INVALID}`,
+      ),
+      ...warning(why, others, "only imported keys", mayStart),
+    ];
   });
   // Keys of another shape come by an import alone.
-  const keys = records.keys.filter(({ importId }) => importId !== undefined);
-  const foreign = endedFormats(from, to).flatMap(({ prefix, min }) => {
-    const why = `foreignKeys takes ${prefix} and ${min} characters no more`;
-    return warning(why, { ...records, keys }, "imported keys", `of that shape ${INVALID}`);
+  const foreign = endedFormats(from, to).flatMap((format) => {
+    const overlapping = to.foreignKeys.filter(({ prefix }) => {
+      return prefix.startsWith(format.prefix) || format.prefix.startsWith(prefix);
+    });
+    const taken = overlapping.map((one) => `, unless it takes them as ${shapeOf(one)}`).join("");
+    const ended = `: requests with keys of that shape ${INVALID}${taken}`;
+    return warning(
+      `foreignKeys takes ${shapeOf(format)} no more`,
+      ownersOf(imported),
+      "imported keys",
+      ended,
+    );
   });
   const fields = from.keyHeaders.filter((name) => !to.keyHeaders.includes(name));
   const unread = fields.flatMap((name) => {
-    const answered = "in that field alone are answered 401 key_missing";
-    return warning(`keyHeaders has ${name} no more`, records, "keys", answered);
+    const ended = ": requests with keys in that field alone are answered 401 key_missing";
+    return warning(`keyHeaders has ${name} no more`, ownersOf(records.keys), "keys", ended);
   });
   return [...own, ...foreign, ...unread];
 }
 
 const INVALID = "are answered 401 key_invalid";
+
+function shapeOf({ prefix, min }: Config["foreignKeys"][number]): string {
+  return `${prefix} and ${min} characters`;
+}
 
 /** How the keys of an environment began that its new tag, or the new prefix, refuses. */
 function endedStarts(from: Config, to: Config) {

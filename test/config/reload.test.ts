@@ -184,6 +184,21 @@ describe("a reload after which the keys of before have another shape", () => {
     ]);
   });
 
+  it("says only that it may refuse imported keys, where foreignKeys takes other shapes", async () => {
+    const foreign = "foreignKeys: [{ prefix: sk_, min: 22 }]";
+    const [from, to] = [served("live", "test", foreign), served("prod", "test", foreign)];
+    const why = "The keyTag of production is prod and was live, and the account";
+    const imported = `${why} k4 has only imported keys, which may start with pets_live_: requests with these are answered 401 key_invalid`;
+    assert.deepEqual(await warned(from, to, keys), [
+      `${why} k1 has keys there: requests with keys that start with pets_live_ are answered 401 key_invalid`,
+      imported,
+    ]);
+    assert.deepEqual(await warned(from, to, keys.slice(1)), [imported]);
+    const both = key("k5", "free", { account: "k1", importId: "i_1" });
+    const [issued = "", ...others] = await warned(from, to, [...keys.slice(0, 1), both]);
+    assert.deepEqual([/the account k1 has keys there/.test(issued), others], [true, []]);
+  });
+
   it("is taken with one warning for another keyPrefix, and none where foreignKeys takes the old keys", async () => {
     const acme = "keyPrefix: acme";
     assert.deepEqual(await warned(before, served("live", "test", acme), keys), [
@@ -196,8 +211,13 @@ describe("a reload after which the keys of before have another shape", () => {
     assert.deepEqual(await warned(before, all, keys), []);
     // On the way back the old keys are Tollgate keys again, imported ones too.
     const [back = "", ...others] = await warned(all, before, keys);
-    assert.match(back, /^keyPrefix is pets and was acme, .* start with acme_live_, acme_test_ are/);
-    assert.deepEqual(others, []);
+    const ended = "keyPrefix is pets and was acme, and the account";
+    const issued = "start with acme_live_, acme_test_";
+    assert.match(back, new RegExp(`^${ended}s k1, k2 have keys there: .* ${issued} are`));
+    assert.match(
+      others.join(),
+      new RegExp(`^${ended} k4 has only imported keys, which may ${issued}:`),
+    );
   });
 
   it("is taken with a warning for each prefix of foreignKeys that goes, with the accounts of imported keys", async () => {
@@ -206,7 +226,18 @@ describe("a reload after which the keys of before have another shape", () => {
     const told =
       "foreignKeys takes sk_live_ and 24 characters no more, and the account k4 has imported keys: requests with keys of that shape are answered 401 key_invalid";
     assert.deepEqual(await warned(foreign(24), before, keys), [told]);
-    assert.deepEqual(await warned(foreign(24), foreign(25), keys), [told]);
+    assert.deepEqual(await warned(foreign(24), foreign(25), keys), [
+      `${told}, unless it takes them as sk_live_ and 25 characters`,
+    ]);
+    const shapes = (...all: string[]) =>
+      served("live", "test", `foreignKeys: [${all.map((one) => `{ prefix: ${one}, min: 22 }`)}]`);
+    const [unless = "", ...others] = await warned(shapes("sk_"), shapes("sk_a", "tok_"), keys);
+    assert.match(
+      unless,
+      /k4 has imported keys: .* key_invalid, unless it takes them as sk_a and 22 characters$/,
+    );
+    assert.deepEqual(others, []);
+    assert.deepEqual(await warned(shapes("sk_a", "tok_"), shapes("sk_", "tok_"), keys), []);
     assert.deepEqual(await warned(foreign(24), foreign(23), keys), []);
     assert.deepEqual(await warned(foreign(24), before, keys.slice(0, 3)), []);
   });
