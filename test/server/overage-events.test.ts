@@ -13,7 +13,7 @@ const boundsOf = (included: number) => {
 const [BEFORE, AFTER] = [boundsOf(9), boundsOf(4)];
 
 /** A gateway that counts units of a month one by one, and the counts with which it tells overage. */
-function openGateway(markFirst: (marker: string) => Promise<boolean>) {
+function openGateway(markFirst: (marker: string, lifeMs: number) => Promise<boolean>) {
   const told: unknown[] = [];
   const log = createLog({ write: (line) => told.push(JSON.parse(line).used) }, "info");
   const overages = new OverageEvents({ log, now: () => 0, markFirst });
@@ -37,6 +37,15 @@ it("overage that a change of the plan began is told by one of the gateways that 
   await eventually(() => assert.equal(markers.length, 2));
   assert.deepEqual([one?.told, other?.told, young?.told], [[7], [], []]);
   assert.equal(new Set(markers).size, 1);
+});
+
+it("a marker is gone a minute after its window, because units may be included in a second", async () => {
+  const lives: number[] = [];
+  const gateway = openGateway(async (_marker, lifeMs) => lives.push(lifeMs) > 0);
+  gateway.count(AFTER, 5);
+  gateway.count(AFTER, 5, 1_000);
+  gateway.count(AFTER, 5, -1_000);
+  assert.deepEqual(lives, [65_000, 61_000, 60_000]);
 });
 
 it("overage of the next window is told by the unit that begins it, without a change", async () => {

@@ -9,15 +9,18 @@ import type { Log } from "../../telemetry/log/log.ts";
 
 /** A gateway whose own request crossed the line has set its marker long before this is over. */
 const ASK_AFTER_MS = 1_000;
-/** Markers outlive their window by this, however the clocks of gateways differ. */
-const SPARE_MS = 3_600_000;
+/**
+ * Markers outlive their window by this, because charges and questions may come late. Not by more: with
+ * units included in a second, each account may set one every second.
+ */
+const SPARE_MS = 60_000;
 /** The units included in a plan that has no overage. */
 const NO_END = Number.POSITIVE_INFINITY;
 
 type OverageEventsOptions = {
   readonly log: Log;
   readonly markFirst: QuotaAdmin["markFirst"];
-  /** In Unix milliseconds. */
+  /** The store's clock, in Unix milliseconds. */
   readonly now: () => number;
 };
 

@@ -69,7 +69,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
     const { log } = options;
     const overages = new OverageEvents({
       log,
-      now,
+      now: () => now() + quotas.clockAheadMs(),
       markFirst: (...mark) => quotas.markFirst(...mark),
     });
     const onLateUsage = lateQuotaLogger({ log, overages }, () => configInForce());
