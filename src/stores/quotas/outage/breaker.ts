@@ -244,11 +244,12 @@ export class CircuitBreaker {
   }
 
   /**
-   * Drops the debts for good; returns the units of each account that are not charged. Those that
-   * are not taken back are reported as uncertain.
+   * Drops the debts for good, with those that no call has taken yet; returns the units of each account
+   * that are not charged. Those that are not taken back are reported as uncertain.
    */
-  drop(): readonly UncertainCharge[] {
-    const { lost, takeBacks } = this.#accounts.debts.drop(this.#settlement.takeUnderWay());
+  drop(unsent: readonly AccountDebt[]): readonly UncertainCharge[] {
+    const others = [...this.#settlement.takeUnderWay(), ...unsent];
+    const { lost, takeBacks } = this.#accounts.debts.drop(others);
     if (takeBacks.length > 0) this.#context.onUncertain(takeBacks);
     return lost;
   }

@@ -223,15 +223,15 @@ export class Debts {
   }
 
   /**
-   * Counts all debts as lost, with those that a call charges now, because they will not be charged any
+   * Counts all debts as lost, with others that are not kept here, because they will not be charged any
    * more. Returns the units of each account, and those that will not be taken back.
    */
   drop(
-    underWay: readonly AccountDebt[] = [],
+    others: readonly AccountDebt[],
   ): Readonly<Record<"lost" | "takeBacks", readonly UncertainCharge[]>> {
     const deferred = this.takeDeferred(Number.POSITIVE_INFINITY);
     this.#moving.clear();
-    const owed = [...this.take(), ...deferred, ...underWay];
+    const owed = [...this.take(), ...deferred, ...others];
     const lost = owed.map((each) => ({ accountRef: each.accountRef, units: this.#lose(each) }));
     this.#lostUnits += lost.reduce((sum, { units }) => sum + units, 0);
     return { lost, takeBacks: takeBackUnits(owed) };

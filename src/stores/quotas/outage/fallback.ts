@@ -209,7 +209,7 @@ class StoreFallback implements Fallback {
     this.#reports.tellForgotten();
     reportLostCharges(
       this.#options.report,
-      this.#breakers.flatMap((breaker) => breaker.drop()),
+      this.#breakers.flatMap((breaker, bucket) => breaker.drop(this.#settlements.take(bucket))),
     );
   }
 

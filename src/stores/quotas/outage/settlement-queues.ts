@@ -26,6 +26,13 @@ export class SettlementQueues {
     else waiting.push(debt);
   }
 
+  /** Takes out the settlements of a queue that were not sent yet. */
+  take(number: number): readonly AccountDebt[] {
+    const waiting = this.#waiting.get(number) ?? [];
+    this.#waiting.delete(number);
+    return waiting;
+  }
+
   /** Resolves when all settlements were sent. */
   async finish(): Promise<void> {
     this.#sendAll();

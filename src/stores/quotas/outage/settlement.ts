@@ -55,6 +55,8 @@ export class DebtSettlement {
   #retrying: Promise<void> | undefined;
   /** By account: debts that were taken to be charged, while the store has not answered. */
   readonly #underWay = new Map<string, AccountDebt>();
+  /** The batches of the calls without an answer, those of `charge` among them. */
+  readonly #calls = new Set<readonly AccountDebt[]>();
 
   constructor(options: SettlementOptions) {
     this.#options = options;
@@ -69,11 +71,12 @@ export class DebtSettlement {
     return [...this.#underWay.values()].reduce((sum, debt) => sum + debtUnits(debt), 0);
   }
 
-  /** The debts that a call charges now, which has no answer yet: no call will charge them again. */
+  /** The debts that calls charge now, which have no answer yet: no call will charge them again. */
   takeUnderWay(): AccountDebt[] {
-    const debts = [...this.#underWay.values()];
+    const debts = new Set([...this.#underWay.values(), ...[...this.#calls].flat()]);
     this.#underWay.clear();
-    return debts;
+    this.#calls.clear();
+    return [...debts];
   }
 
   /** Whether units that a call charges now are owed to a window that the debt is about. */
@@ -169,6 +172,7 @@ export class DebtSettlement {
   async #charge(batch: readonly AccountDebt[], endMs: number): Promise<void> {
     const { quotaClient, debts } = this.#options;
     const giveUpMs = Math.min(endMs, performance.now() + CALL_MS_MAX);
+    this.#calls.add(batch);
     const reply = chargeLate(quotaClient, batch, giveUpMs);
     try {
       this.#onCharged(batch, await inTime(reply, giveUpMs));
@@ -199,6 +203,8 @@ export class DebtSettlement {
       if (failure.code !== "late") onLost(failure);
       else this.onCallTimeout(reply.then(onLate, onLost));
       throw error;
+    } finally {
+      this.#calls.delete(batch);
     }
   }
 

@@ -295,6 +295,36 @@ describe("a settlement", () => {
     );
   });
 
+  it("is told as lost where the end waits no longer for the call that carries it, sent or not", async () => {
+    const { promise: answered, resolve: answer } = Promise.withResolvers<void>();
+    let calls = 0;
+    const through = (quotaClient: QuotaClient): QuotaClient => ({
+      ...quotaClient,
+      runOnAccounts: async (script, keys, args, giveUpMs) => {
+        if (String(args[1]).includes("#tokens")) {
+          calls += 1;
+          await answered;
+        }
+        return quotaClient.runOnAccounts(script, keys, args, giveUpMs);
+      },
+    });
+    await using house = await openFallback(proxy, { through, policy: PATIENT });
+    const { store } = house;
+    const [sent, next] = [await hold(store), await hold(store)];
+    store.settle(accountRef, sent.holds, use(1));
+    await eventually(() => assert.equal(calls, 1));
+    store.settle(accountRef, next.holds, use(6));
+    store.dropOwed();
+    assert.deepEqual(
+      house.told.map(({ message, details }) => [message, details?.id, details?.units]),
+      [
+        ["settlement_lost", idsOf.get(sent.holds), -3],
+        ["settlement_lost", idsOf.get(next.holds), 2],
+      ],
+    );
+    answer();
+  });
+
   it("of many that end together shares calls with others, and each counts", async () => {
     const { sent, through } = losing(() => false);
     await using house = await openFallback(proxy, { through, policy: PATIENT });
