@@ -148,6 +148,8 @@ test("a drain that ends at its deadline while the store is slow tells the units 
   const [account = ""] = await client.keys("tg:{*}:production:vectors");
   const month = await client.hget(account, "M");
   const counted = Number(month?.split(" ")[1] ?? 0);
-  assert.equal(counted + lost.reduce((sum, { units }) => sum + Number(units), 0), 21);
+  const told = lost.reduce((sum, { units }) => sum + Number(units), 0);
+  // A call that was sent in time charges them after all, and its answer is too late to say so.
+  assert.ok(counted <= 21 && counted + told >= 21, `${counted} and ${told}`);
   assert.deepEqual([lost.length, said.at(-1)?.msg], [1, "stopped"]);
 });
