@@ -206,7 +206,7 @@ const UNKNOWN_OPEN = "requests under way are not known";
 /** A gateway that was killed a moment ago still beats, and what was open in it has no line. */
 function untoldOpen(answered: number, running: number): string | undefined {
   if (answered >= running) return undefined;
-  return `${UNKNOWN_OPEN}: ${answered} of ${formatCount(running, "gateway")} that run told them`;
+  return `${UNKNOWN_OPEN}: ${answered} of ${formatCount(running, "running gateway")} told them`;
 }
 
 /** `silent` names the processes that do not answer, of gateways that do. */

@@ -98,7 +98,7 @@ describe("audit of live traffic", () => {
     const { told } = await audited(house, { edit });
     // The minute may be over meanwhile.
     const day = told.notCompared.find(({ window }) => window === "day");
-    const untold = "requests under way are not known: 1 of 2 gateways that run told them";
+    const untold = "requests under way are not known: 1 of 2 running gateways told them";
     assert.deepEqual([day?.why, told.drift], [untold, []]);
     const killed = await audited(house, {
       edit: (lines) => {

@@ -217,7 +217,7 @@ describe("audit", () => {
   });
 
   it("calls more units than the lines have no drift while a gateway beats that was not asked, and fewer all the same", async () => {
-    const why = "requests under way are not known: 1 of 2 gateways that run told them";
+    const why = "requests under way are not known: 1 of 2 running gateways told them";
     const verdicts = async (used: number, ...names: string[]) => {
       const { status, told } = await audited(lines(2), { counts: [counts(used)], names });
       const notCompared = told.notCompared.map((one) => [one.window, one.why]);
