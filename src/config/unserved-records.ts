@@ -9,7 +9,7 @@ import type { Config, ConfigChange } from "./config.ts";
 import type { Mistake } from "./file/mistake.ts";
 
 /** Accounts that the plans of a configuration would leave without limits. */
-export function stranded({ plans }: Config, accounts: readonly AccountRecord[]) {
+export function stranded({ plans }: Pick<Config, "plans">, accounts: readonly AccountRecord[]) {
   /** Whether the plan limits each account by itself: 100,000 accounts have a few plans. */
   const limiting = new Map(
     [...plans].map(([name, plan]) => [name, effectiveLimits(plan, []).length > 0]),
@@ -136,16 +136,36 @@ export function unservedPlans(
   );
 }
 
+/**
+ * Names the accounts that a list of usage is without, and what brings them into it; undefined without
+ * any. It has no comma, because commas separate what the admin API names as missing, and no name of a
+ * plan, because a field holds ASCII alone.
+ */
+export function describeUncounted(
+  config: Pick<Config, "plans">,
+  accounts: readonly AccountRecord[],
+): string | undefined {
+  const without = stranded(config, accounts);
+  if (without.length === 0) return undefined;
+  const { ids, more } = firstOf(without);
+  const what = without.length === 1 ? "account" : "accounts";
+  return `${what} ${ids.join(" ")}${more}: no limits are configured for the plan; add it or give another with \`accounts set ID --plan OTHER\``;
+}
+
 /** A reason is one line. If it concerns many accounts, it names the first ones. */
 const NAMED_MAX = 20;
 
 function named(accounts: readonly AccountRecord[], what = "it"): string {
-  const { length } = accounts;
-  const ids = accounts.slice(0, NAMED_MAX).map(({ id }) => id);
-  const more = length > NAMED_MAX ? ` and ${length - NAMED_MAX} more` : "";
-  return length === 1
+  const { ids, more } = firstOf(accounts);
+  return accounts.length === 1
     ? `the account ${ids} has ${what}`
     : `the accounts ${ids.join(", ")}${more} have ${what}`;
+}
+
+function firstOf(accounts: readonly AccountRecord[]) {
+  const { length } = accounts;
+  const more = length > NAMED_MAX ? ` and ${length - NAMED_MAX} more` : "";
+  return { ids: accounts.slice(0, NAMED_MAX).map(({ id }) => id), more };
 }
 
 /**

@@ -12,6 +12,7 @@ import { type AccountLookup, findAccountBySelector } from "../../stores/queries/
 import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
 import { logReset } from "../../stores/queries/logged-reset.ts";
 import {
+  describeUnlisted,
   readAllCounts,
   readCounts,
   readUsage,
@@ -25,6 +26,7 @@ import {
   jsonResponse,
   problemResponse,
   unknownIdResponse,
+  withMissing,
 } from "../http/response.ts";
 import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 import type { RankedUsage } from "./kept-list.ts";
@@ -64,7 +66,7 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
     over: over === null ? undefined : Number(over),
     top: top === null ? undefined : Number(top),
   };
-  return fromReachableStore(deps, async (onMissing) => {
+  const listed = await fromReachableStore(deps, async (onMissing) => {
     const ranked =
       (query.has("after") ? deps.usageList.find(JSON.stringify(filter)) : undefined) ??
       (await rankUsage(deps, filter, onMissing));
@@ -72,6 +74,8 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
       page.map(({ report }) => report),
     );
   });
+  const { accounts } = deps.keys.records();
+  return withMissing(listed, describeUnlisted(deps.config(), accounts, filter));
 }
 
 /**

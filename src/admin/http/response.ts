@@ -72,9 +72,13 @@ export function withoutWorkers(
   response: AdminResponse,
   unanswered: readonly number[],
 ): AdminResponse {
-  if (unanswered.length === 0 || response.status >= 400) return response;
+  return withMissing(response, unanswered.length === 0 ? undefined : nameWorkers(unanswered));
+}
+
+/** The response, which names what it is without after what it already names. */
+export function withMissing(response: AdminResponse, named: string | undefined): AdminResponse {
+  if (named === undefined || response.status >= 400) return response;
   const { fields } = response;
-  const named = nameWorkers(unanswered);
   const at = fields.indexOf(MISSING_NAME) + 1;
   if (at > 0) return { ...response, fields: fields.with(at, `${fields[at]}, ${named}`) };
   return { ...response, fields: [...fields, MISSING_NAME, named] };

@@ -201,7 +201,7 @@ function answerOf(contract: RouteContract, writes: boolean): object {
 const MISSING_FIELD = {
   [MISSING_NAME]: {
     description:
-      "The buckets and nodes of a Cluster that cannot be reached, or the workers that did not answer; absent without any",
+      "The buckets and nodes of a Cluster that cannot be reached, or the workers that did not answer, and in a list of usage the accounts without limits; absent without any",
     schema: { type: "string" },
   },
 };

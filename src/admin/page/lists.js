@@ -1,9 +1,8 @@
 import { el, failure, fill } from "./elements.js";
 import { count, hasEnded } from "./format.js";
 
-/** Names the parts of the store and the workers that are missing in what is shown above. */
-export const without = (missing) =>
-  el("p", { class: "empty" }, `Incomplete, because there is no answer from ${missing}`);
+/** Names the parts of the store, the workers and the accounts missing in what is shown above. */
+export const without = (missing) => el("p", { class: "empty" }, `Incomplete, without ${missing}`);
 
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
 function focusPager(element, turned) {

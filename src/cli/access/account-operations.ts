@@ -11,8 +11,8 @@ import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 
 /**
  * The result of a query about accounts: a value, or an error in words with exit status 1 (64 for
- * `usage`). `missing` names the parts of the store that the value lacks; the exit status is 1 then
- * too.
+ * `usage`). `missing` names the parts of the store, or the accounts without limits, that the value lacks;
+ * the exit status is 1 then too.
  */
 export type OperationResult<T> =
   | { readonly ok: true; readonly value: T; readonly missing?: readonly string[] }

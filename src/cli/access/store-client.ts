@@ -26,7 +26,13 @@ import {
   readHistory,
   spansOf,
 } from "../../stores/queries/read-history.ts";
-import { readAllCounts, readCounts, readUsage, usageOf } from "../../stores/queries/read-usage.ts";
+import {
+  describeUnlisted,
+  readAllCounts,
+  readCounts,
+  readUsage,
+  usageOf,
+} from "../../stores/queries/read-usage.ts";
 import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -130,7 +136,10 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
     usage: (selector) => answered(config, () => usage(selector)),
     usageOfAll: (filter) =>
       answered(config, async (missing) => {
-        return given(await readUsage(quotas, keys.records().accounts, config, filter, missing));
+        const { accounts } = keys.records();
+        const value = await readUsage(quotas, accounts, config, filter, missing);
+        const unlisted = describeUnlisted(config, accounts, filter);
+        return { ok: true, value, ...(unlisted !== undefined && { missing: [unlisted] }) };
       }),
     counts: () =>
       answered(config, async (missing) => {
@@ -268,7 +277,8 @@ async function answered<T>(
   };
   try {
     const answer = await ask(onMissing);
-    return answer.ok && parts.size > 0 ? { ...answer, missing: [...parts.values()] } : answer;
+    if (!answer.ok || parts.size === 0) return answer;
+    return { ...answer, missing: [...parts.values(), ...(answer.missing ?? [])] };
   } catch (error) {
     return refused(storeError(config, error));
   }

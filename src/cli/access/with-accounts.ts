@@ -20,7 +20,7 @@ export async function withAccounts<T>(
     readonly changes?: true;
     /** Whether it reads the past, so that --env may name an environment that has left the file. */
     readonly hasEarlierNames?: true;
-    /** `missing` is how many parts of the store could not be asked: what they hold is not in `value`. */
+    /** `missing` is how many parts `value` is without: of the store, or accounts without limits. */
     readonly say: (value: T, missing: number) => number;
   },
 ): Promise<number> {

@@ -134,7 +134,7 @@ function sayAll(
   );
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
   if (rows.length > 0) terminal.out(formatTable(terminal, names, rows));
-  else terminal.out(missing > 0 ? "No such account is found\n" : "No account matches\n");
+  else terminal.out(missing > 0 ? "No usage is found\n" : "No account matches\n");
   return EXIT_OK;
 }
 

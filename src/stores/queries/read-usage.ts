@@ -1,6 +1,7 @@
 import { nextTurn } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
+import { describeUncounted } from "../../config/unserved-records.ts";
 import { type AccountCaps, capsByAccount } from "../../core/keys/caps.ts";
 import { findById } from "../../core/keys/record-index.ts";
 import { type AccountRecord, effectiveLimits, type Records } from "../../core/keys/records.ts";
@@ -108,7 +109,7 @@ export async function readAllCounts(
 
 /**
  * The usage of all accounts that match, those that are nearest to a limit first. Charges nothing.
- * Accounts whose plan is not configured are left out. Rejects if the store is unreachable. If only
+ * Accounts whose plan is not configured are left out: `describeUnlisted` names them. Rejects if the store is unreachable. If only
  * a part of it is, rejects unless `onMissing` is given.
  */
 export async function readUsage(
@@ -119,11 +120,8 @@ export async function readUsage(
   onMissing?: OnMissing,
 ): Promise<UsageReport[]> {
   const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
-  const { environment, plan, over = 0, top } = filter;
-  const chosen = accounts.filter(
-    (one) =>
-      (environment ?? one.environment) === one.environment && (plan ?? one.plan) === one.plan,
-  );
+  const { over = 0, top } = filter;
+  const chosen = accounts.filter((account) => isChosen(account, filter));
   const found: { readonly report: UsageReport; readonly share: number }[] = [];
   for (let from = 0; from < chosen.length; from += TOGETHER) {
     const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
@@ -140,6 +138,30 @@ export async function readUsage(
   }
   found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
   return found.slice(0, top).map(({ report }) => report);
+}
+
+/** Whether an account is of the environment and on the plan of the filter. */
+function isChosen(account: AccountRecord, { environment, plan }: UsageFilter): boolean {
+  return (
+    (environment ?? account.environment) === account.environment &&
+    (plan ?? account.plan) === account.plan
+  );
+}
+
+/**
+ * Names the accounts that match and that `readUsage` leaves out, and why; undefined without any. An
+ * account without limits has used no share of one.
+ */
+export function describeUnlisted(
+  terms: Pick<Config, "plans">,
+  accounts: readonly AccountRecord[],
+  filter: UsageFilter,
+): string | undefined {
+  if ((filter.over ?? 0) > 0) return undefined;
+  return describeUncounted(
+    terms,
+    accounts.filter((account) => isChosen(account, filter)),
+  );
 }
 
 /**

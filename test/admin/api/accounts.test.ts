@@ -94,6 +94,25 @@ describe("an account", () => {
     }
   });
 
+  it("without limits is named by a list of usage that is without it, unless the list is of others", async () => {
+    await using house = await openAdminHouse();
+    await issueOn(house, "acme");
+    const missing = async (query: string) => {
+      const { status, fields, json } = await house.ask("GET", `/api/usage${query}`);
+      return [status, json<UsageReport[]>().length, fields["x-tollgate-missing"]];
+    };
+    assert.deepEqual(await missing(""), [200, 1, undefined]);
+    (house.config.plans as Map<string, unknown>).delete("free");
+    const named =
+      "account acme: no limits are configured for the plan; add it or give another with `accounts set ID --plan OTHER`";
+    for (const query of ["", "?top=5", "?plan=free", "?env=production", "?over=0"]) {
+      assert.deepEqual(await missing(query), [200, 0, named], query);
+    }
+    for (const query of ["?over=1", "?plan=other", "?env=staging"]) {
+      assert.deepEqual(await missing(query), [200, 0, undefined], query);
+    }
+  });
+
   it("is shown with its keys by its ID or one of them, and by no part of an ID", async () => {
     await using house = await openAdminHouse();
     const { id, account } = await issueOn(house, "acme");

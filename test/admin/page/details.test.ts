@@ -58,7 +58,7 @@ describe("a list that the store has only in part", () => {
       await route.fulfill({ response, headers });
     });
     await page.getByRole("link", { name: "Bans" }).click();
-    const missing = "Incomplete, because there is no answer from buckets 3 at 10.0.0.7:7001";
+    const missing = "Incomplete, without buckets 3 at 10.0.0.7:7001";
     await page.getByText(missing).waitFor();
     assert.deepEqual(
       (await cells(page, "Bans")).map(([id]) => id),
@@ -86,7 +86,7 @@ describe("a list that the store has only in part", () => {
       await route.fulfill({ response, headers });
     });
     await page.getByRole("link", { name: "Plans" }).click();
-    const missing = "Incomplete, because there is no answer from buckets 3 at 10.0.0.7:7001";
+    const missing = "Incomplete, without buckets 3 at 10.0.0.7:7001";
     await page.getByText(missing).waitFor();
     const [nearest] = await cells(page, "Nearest to a limit");
     assert.equal(nearest?.[0], account);

@@ -53,7 +53,7 @@ const ANSWERED = `(async () => {
 
 it("a list shows the answer to its last request, whichever comes first, and draws what it shows once", async () => {
   const { shown, paths } = await runs<{ shown: unknown; paths: string[] }>(ANSWERED);
-  const partly = "bIncomplete, because there is no answer from bucket 1";
+  const partly = "bIncomplete, without bucket 1";
   assert.deepEqual(shown, [
     ["b", 1],
     ["b", 1],

@@ -51,6 +51,20 @@ it("a verb that asks the store says what it does not find there: an account, or 
     const { status, out, err } = await run(verb);
     assert.deepEqual([status, out, err], [1, "", says], verb);
   }
+  const left =
+    "Missing: account acme: no limits are configured for the plan; add it or give another with `accounts set ID --plan OTHER`\n";
+  for (const [verb, shown] of [
+    ["usage", "No usage is found\n"],
+    ["usage --json", "[]\n"],
+    ["usage --csv --top 9", "account,environment,plan,window,used,limit,remaining,reset\r\n"],
+  ] as const) {
+    const { status, out, err } = await run(verb);
+    assert.deepEqual([status, out, err], [1, shown, left], verb);
+  }
+  for (const verb of ["usage --over 1%", "usage --env staging"]) {
+    const { status, out, err } = await run(verb);
+    assert.deepEqual([status, out, err], [0, "No account matches\n", ""], verb);
+  }
   const loaded = await loadConfig(file, {});
   assert.ok(loaded.ok);
   const stored = await openStoredAccounts(loaded.config, { now: Date.now } as Terminal);

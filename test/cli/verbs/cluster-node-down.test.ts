@@ -158,7 +158,7 @@ describe("with one master of a Cluster down, what is on the others is told and t
     const bans = await run("bans", "list");
     assert.deepEqual([bans.status, bans.out], [1, "No ban is found\n"]);
     const usage = await run("usage");
-    assert.deepEqual([usage.status, usage.out], [1, "No such account is found\n"]);
+    assert.deepEqual([usage.status, usage.out], [1, "No usage is found\n"]);
     for (const { err } of [bans, usage]) assert.match(err, /^Missing: /);
   });
 });
