@@ -31,14 +31,42 @@ export function takesPlansAway({ from, to }: ConfigChange): boolean {
 }
 
 /**
- * Why a change of records is refused that leaves an account without limits: it was judged by the
- * plans before a reload. An account that is without them already may be changed in other ways, and
- * one that an import adds may have been without them in the file (docs/reference/keys.md#transfer).
+ * Why a change of records is refused that leaves an account without limits, because it was judged by
+ * the plans before a reload, or that issues a key for one. An account that is without them already
+ * may be changed in other ways: a rotation ends a key that may be known to others. One that an import
+ * adds may have been without them in the file (docs/reference/keys.md#transfer).
  */
-export function planMissing(
+export function planMissing(config: Config, before: Records, after: Records): string | undefined {
+  return (
+    movedWithoutLimits(config, before.accounts, after.accounts) ??
+    issuedWithoutLimits(config, before, after)
+  );
+}
+
+/** New keys are at the end of the list. */
+function issuedWithoutLimits(config: Config, before: Records, after: Records): string | undefined {
+  const added = after.keys.slice(before.keys.length).filter((key) => key.importId === undefined);
+  if (added.length === 0) return undefined;
+  const owners = new Set(added.map(({ account }) => account));
+  const without = stranded(
+    config,
+    after.accounts.filter(({ id }) => owners.has(id)),
+  );
+  if (without.length === 0) return undefined;
+  const successors = new Set(after.keys.map(({ replacedBy }) => replacedBy));
+  const account = without.find(({ id }) => {
+    return added.some((key) => key.account === id && !successors.has(key.id));
+  });
+  return (
+    account &&
+    `Cannot issue a key of the account ${account.id}: no limits are configured for its plan ${account.plan}; add it, or move the account first with \`accounts set ${account.id} --plan OTHER\``
+  );
+}
+
+function movedWithoutLimits(
   config: Config,
-  before: readonly AccountRecord[],
-  after: readonly AccountRecord[],
+  before: Records["accounts"],
+  after: Records["accounts"],
 ): string | undefined {
   const changed = after.filter((account, i) => account !== before[i]);
   const without = stranded(config, changed);
@@ -84,51 +112,67 @@ function withWorkingKeys(accounts: readonly AccountRecord[], keys: Records["keys
  * for which a reload is refused and a restart is not, and environments, which another gateway with
  * the same records may serve.
  */
-export function unserved(config: Config, records: Records, nowMs: number): Map<string, string> {
-  return new Map([
+export function unserved(config: Config, records: Records, nowMs: number): readonly Unserved[] {
+  return [
     ...plansWithoutLimits(config, records, nowMs),
     ...missingEnvironments(config, records, nowMs),
-  ]);
+  ];
 }
 
-type Unserved = readonly (readonly [what: string, sentence: string])[];
+/** `tell` makes the sentence about all of these accounts, or some of them. */
+type Unserved = {
+  readonly what: string;
+  readonly accounts: Records["accounts"];
+  readonly tell: (some: Records["accounts"]) => string;
+};
 
-function plansWithoutLimits(config: Config, records: Records, nowMs: number): Unserved {
+function plansWithoutLimits(config: Config, records: Records, nowMs: number): Unserved[] {
   const without = stranded(config, records.accounts);
   const owners = withWorkingKeys(without, records.keys, nowMs);
-  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, of]) => [
-    `plan ${plan}`,
-    config.plans.has(plan)
-      ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
-      : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``,
-  ]);
+  return [...Map.groupBy(owners, ({ plan }) => plan)].map(([plan, accounts]) => {
+    const tell = (of: Records["accounts"]) =>
+      config.plans.has(plan)
+        ? `Requests are answered 503 plan_missing: the plan ${plan} is custom, and ${named(of)} without limits of their own; give them some, with \`accounts set ID --limit WINDOW=N\``
+        : `Requests are answered 503 plan_missing: there is no plan ${plan}, and ${named(of)}; add it, or move them with \`accounts set --on ${plan} --plan OTHER\``;
+    return { what: `plan ${plan}`, accounts, tell };
+  });
 }
 
-function missingEnvironments(config: Config, records: Records, nowMs: number): Unserved {
+function missingEnvironments(config: Config, records: Records, nowMs: number): Unserved[] {
   const served = new Set(config.environments.map(({ name }) => name));
   const without = records.accounts.filter(({ environment }) => !served.has(environment));
   const owners = withWorkingKeys(without, records.keys, nowMs);
-  return [...Map.groupBy(owners, ({ environment }) => environment)].map(([environment, of]) => [
-    `environment ${environment}`,
-    `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid, unless another gateway with the same records serves it`,
-  ]);
+  return [...Map.groupBy(owners, ({ environment }) => environment)].map(
+    ([environment, accounts]) => {
+      const tell = (of: Records["accounts"]) =>
+        `There is no environment ${environment}, and ${named(of)}: requests with their keys are answered 401 key_invalid, unless another gateway with the same records serves it`;
+      return { what: `environment ${environment}`, accounts, tell };
+    },
+  );
 }
 
 /**
- * Why a command fails that has put accounts on a plan of its own file: `withoutLimits` are the ids of
- * the accounts that the running gateway has no limits for. Accounts on a plan that the file lacks as
- * well are not new to the command.
+ * Why a command fails that has put accounts on a plan of its own file, or by which another key of
+ * theirs works: `withoutLimits` are the ids of the accounts that the running gateway has no limits
+ * for. Accounts on a plan that the file lacks as well are not new to the command, and another gateway
+ * may serve the keys of an environment that the file lacks.
  */
 export function unservedPlans(
-  { plans }: Config,
-  [before, after]: readonly [readonly AccountRecord[], readonly AccountRecord[]],
-  withoutLimits: readonly string[],
+  { plans, environments }: Config,
+  [before, after]: readonly [Records, Records],
+  { withoutLimits, nowMs }: { readonly withoutLimits: readonly string[]; readonly nowMs: number },
 ): string[] {
   if (withoutLimits.length === 0) return [];
   const unserved = new Set(withoutLimits);
-  const known = new Map(before.map(({ id, plan }) => [id, plan]));
-  const put = after.filter(({ id, plan }) => {
-    return unserved.has(id) && plans.has(plan) && known.get(id) !== plan;
+  const known = new Map(before.accounts.map(({ id, plan }) => [id, plan]));
+  const served = new Set(environments.map(({ name }) => name));
+  const working = ({ keys }: Records) =>
+    keys.filter((key) => unserved.has(key.account) && isWorking(key, nowMs));
+  const worked = new Set(working(before).map(({ id }) => id));
+  const added = working(after).filter((key) => !worked.has(key.id) && served.has(key.environment));
+  const gained = new Set(added.map(({ account }) => account));
+  const put = after.accounts.filter(({ id, plan }) => {
+    return gained.has(id) || (unserved.has(id) && plans.has(plan) && known.get(id) !== plan);
   });
   return [...Map.groupBy(put, ({ plan }) => plan)].map(
     ([plan, of]) =>

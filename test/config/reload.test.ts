@@ -131,7 +131,8 @@ describe("accounts in an environment that is not configured", () => {
   const one = `environments:\n${environment("new")}`;
 
   async function told(lines: string, keys: readonly GivenKey[]) {
-    return [...unserved(await loadLines(lines), recordsFrom(keys), NOW_MS).values()];
+    const found = unserved(await loadLines(lines), recordsFrom(keys), NOW_MS);
+    return found.map(({ accounts, tell }) => tell(accounts));
   }
 
   it("are told by one warning, which names those whose keys work there", async () => {
@@ -322,12 +323,10 @@ describe("a change of records that was judged by the plans before a reload", () 
   const [free, gone] = [key("a1", "free"), key("a2", "gone")];
   const why = async (before: readonly GivenKey[], after: readonly GivenKey[]) => {
     const config = await loadLines("plans: { free: { minute: 1 }, empty: custom }");
-    const { accounts } = recordsFrom(before);
-    const kept = new Map(before.map((given, i) => [given, accounts[i]]));
-    const edited = recordsFrom(after).accounts.map(
-      (made, i) => kept.get(after[i] as GivenKey) ?? made,
-    );
-    return planMissing(config, accounts, edited);
+    const [records, edited] = [recordsFrom(before), recordsFrom(after)];
+    const kept = new Map(before.map((given, i) => [given, records.accounts[i]]));
+    const accounts = edited.accounts.map((made, i) => kept.get(after[i] as GivenKey) ?? made);
+    return planMissing(config, records, { ...edited, accounts });
   };
 
   it("is refused where an account would be without limits, wherever it stands", async () => {

@@ -101,7 +101,7 @@ export async function applyEdit<T>(
       const edited = edit(records);
       if (!edited.ok) return edited;
       // A reload may have taken a plan away since the edit was made.
-      const why = planMissing(deps.config(), records.accounts, edited.records.accounts);
+      const why = planMissing(deps.config(), records, edited.records);
       return why === undefined ? edited : usageRefusal(why);
     });
     if (result.ok) await deps.spreadKeys(onUnanswered);

@@ -19,7 +19,7 @@ import { type ReachedGateway, reachGateway } from "./reach.ts";
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
  * the change takes effect, or why the gateway cannot read it. If the gateway does not have the plan on
- * which the change puts an account, fails and says so. `context` has what new keys and
+ * which the change puts an account, or of an account that has one more working key, fails and says so. `context` has what new keys and
  * changed accounts are checked by.
  */
 export async function withKeys(
@@ -31,7 +31,7 @@ export async function withKeys(
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const keys = await showWait(terminal, READING_KEYS, openRecords(reached, terminal));
-  const before = keys.records().accounts;
+  const before = keys.records();
   let changed = false;
   keys.onChange(() => {
     changed = true;
@@ -50,7 +50,8 @@ export async function withKeys(
     if (!changed || (await terminal.process.releaseEnd())) return status;
     const { unread, withoutLimits = [] } = await refreshGateway(config);
     if (unread !== undefined) terminal.err(`${unread}\n`);
-    const unserved = unservedPlans(config, [before, keys.records().accounts], withoutLimits);
+    const judged = { withoutLimits, nowMs: terminal.now() };
+    const unserved = unservedPlans(config, [before, keys.records()], judged);
     for (const why of unserved) terminal.err(`${why}\n`);
     return unserved.length === 0 ? status : EXIT_FAILURE;
   } finally {

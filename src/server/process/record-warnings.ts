@@ -15,7 +15,7 @@ type RecordSources = {
 
 /**
  * Warns of each plan that leaves accounts without limits, and of each environment of theirs that is
- * not configured, once until it does so no more. Another process may write a record by another
+ * not configured. Names each account once until it is served, or has no working key. Another process may write a record by another
  * configuration.
  */
 export class RecordWarnings {
@@ -44,9 +44,12 @@ export class RecordWarnings {
     this.#timer = undefined;
     const { config, keys, log, now } = this.#sources;
     const found = unserved(config(), keys.records(), now());
-    for (const [what, why] of found) {
-      if (!this.#warned.has(what)) log.warn("config_warning", { file: config().file, why });
+    const warned = new Set<string>();
+    for (const { what, accounts, tell } of found) {
+      const fresh = accounts.filter(({ id }) => !this.#warned.has(`${what} ${id}`));
+      for (const { id } of accounts) warned.add(`${what} ${id}`);
+      if (fresh.length > 0) log.warn("config_warning", { file: config().file, why: tell(fresh) });
     }
-    this.#warned = new Set(found.keys());
+    this.#warned = warned;
   }
 }

@@ -64,6 +64,32 @@ describe("POST /api/keys", () => {
     assert.deepEqual({ account, environment, plan }, { account: "acme", ...FREE });
   });
 
+  it("issues no key of an account without limits, which could only be answered 503, while other changes are made", async () => {
+    await using house = await openAdminHouse();
+    const made = await house.ask("POST", "/api/keys", { body: { ...FREE, account: "acme" } });
+    const { id } = made.json<Issued>();
+    const plans = house.config.plans as Map<string, unknown>;
+    const free = plans.get("free");
+    const issue = () => house.ask("POST", "/api/keys", { body: { account: "acme", count: 2 } });
+    for (const lacking of [undefined, "custom"]) {
+      if (lacking === undefined) plans.delete("free");
+      else plans.set("free", lacking);
+      const got = await issue();
+      const { code, message } = got.json<Problem>();
+      assert.deepEqual([got.status, code], [400, "bad_request"], got.text);
+      assert.equal(
+        message,
+        "Cannot issue a key of the account acme: no limits are configured for its plan free; add it, or move the account first with `accounts set acme --plan OTHER`",
+      );
+    }
+    assert.equal(house.keys.records().keys.length, 1);
+    const named = await house.ask("PATCH", `/api/keys/${id}`, { body: { name: "Ada" } });
+    const rotated = await house.ask("POST", `/api/keys/${id}/rotate`, { body: { grace: "0s" } });
+    assert.deepEqual([named.status, rotated.status], [200, 200], "a known key can be replaced");
+    plans.set("free", free);
+    assert.equal((await issue()).status, 201);
+  });
+
   it("answers an array when a count was given, of one too", async () => {
     await using house = await openAdminHouse();
     for (const count of [1, 3]) {

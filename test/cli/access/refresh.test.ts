@@ -4,12 +4,15 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { DAY_MS } from "../../../src/core/quota/days.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { openAudited } from "../audit-kit.ts";
 import { freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CREATE = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+const KNOWN = "pets_live_Smuggle0Test0Key0For0Vectors004Lozas";
 const SOON = /^[^\n]+: it takes effect within a second\n$/;
 
 describe("the running gateway", () => {
@@ -128,6 +131,39 @@ describe("the running gateway", () => {
     const moved = await runVerb([...move, "gone"]);
     assert.equal(moved.status, 1);
     assert.match(moved.err, words);
+  });
+
+  it("that has no limits for an account fails the command by which one more of its keys works, and no other one", async () => {
+    await using house = await openAudited({ config: { plans: { free: { minute: 60 } } } });
+    const text = await readFile(house.file, "utf8");
+    const other = join(house.directory, "other.yaml");
+    await writeFile(other, text.replace(/"?free"?:/, "gone: { minute: 5 }\n  free:"));
+    const run = (verb: string, file = house.file, more = {}) =>
+      runVerb([...verb.split(" "), "--config", file], more);
+    const ended = { nowMs: Date.now() - 2 * DAY_MS };
+    const create = "keys create --env production --plan gone --account acme --json";
+    const { id } = jsonOf<{ id: string }>(await run(`${create} --expires 1d`, other, ended));
+    const told = async (verb: string, more = {}, file = house.file) => {
+      const { status, err } = await run(verb, file, more);
+      const isTold = /^Requests are answered 503 [^\n]* plan gone, and the account acme /.test(err);
+      return [status, isTold ? "told" : err];
+    };
+    assert.deepEqual(await told(`keys set ${id} --name Ada`), [0, ""], "it is expired");
+    assert.deepEqual(await told(`keys set ${id} --expires never`), [1, "told"]);
+    assert.deepEqual(await told(`keys set ${id} --expires 30d`), [0, ""], "it worked before");
+    const made = await run("keys create --account acme --json");
+    assert.deepEqual([made.status, /503 plan_missing/.test(made.err)], [1, true]);
+    assert.deepEqual(await told(`keys rotate ${jsonOf<{ id: string }>(made).id}`), [1, "told"]);
+    assert.deepEqual(await told("keys create --env production --plan free"), [0, ""]);
+    const plain = { key: KNOWN, account: "acme", plan: "gone", environment: "production" };
+    assert.deepEqual(await told("keys import - --plain", { stdin: JSON.stringify(plain) }, other), [
+      1,
+      "told",
+    ]);
+    assert.deepEqual(await told("keys revoke acme"), [0, ""]);
+    const remote = await told(`keys create --account acme --admin ${house.adminUrl}`);
+    assert.equal(remote[0], 1);
+    assert.match(String(remote[1]), /^Cannot issue a key of the account acme: no limits are /);
   });
 
   it("that cannot read the records says why, and the command that it cannot read the change", async () => {

@@ -43,3 +43,36 @@ it("looks once for a change and a reload together, and not after the stop", () =
   vi.advanceTimersByTime(2_000);
   assert.equal(looks, 3);
 });
+
+it("names an account that comes to a missing plan later, and each account once until its keys end", () => {
+  vi.useFakeTimers();
+  const said: unknown[] = [];
+  let working: readonly string[] = ["a1"];
+  const warnings = new RecordWarnings({
+    config: () =>
+      ({ environments: [], plans: new Map() }) as unknown as ReturnType<Sources["config"]>,
+    keys: {
+      records: () => ({
+        keys: working.map((account) => ({ id: `k_${account}`, account })),
+        accounts: ["a1", "a3"].map((id) => ({ id, plan: "small", environment: "", limits: [] })),
+      }),
+      onChange: () => () => {},
+    } as unknown as Sources["keys"],
+    log: { warn: (_, { why }: { why?: unknown } = {}) => void said.push(why) },
+    now: () => 0,
+  });
+  const named = (accounts: readonly string[]) => {
+    working = accounts;
+    said.length = 0;
+    warnings.look();
+    const plans = said.filter((why) => /there is no plan small/.test(String(why)));
+    return plans.map((why) => /accounts? (.*) ha(?:s|ve) it/.exec(String(why))?.[1]);
+  };
+  assert.equal(said.length, 2, "the plan and the environment");
+  assert.deepEqual(named(["a1"]), []);
+  assert.deepEqual(named(["a1", "a3"]), ["a3"]);
+  assert.deepEqual(named(["a3", "a1"]), []);
+  assert.deepEqual(named(["a3"]), []);
+  assert.deepEqual(named(["a1", "a3"]), ["a1"]);
+  warnings.stop();
+});
