@@ -33,8 +33,8 @@ export function takesPlansAway({ from, to }: ConfigChange): boolean {
 /**
  * Why a change of records is refused that leaves an account without limits, because it was judged by
  * the plans before a reload, or that issues a key for one. An account that is without them already
- * may be changed in other ways: a rotation ends a key that may be known to others. One that an import
- * adds may have been without them in the file (docs/reference/keys.md#transfer).
+ * may be changed in other ways, and one that an import adds may have been without them in the file
+ * (docs/reference/keys.md#transfer).
  */
 export function planMissing(config: Config, before: Records, after: Records): string | undefined {
   return (
@@ -43,20 +43,22 @@ export function planMissing(config: Config, before: Records, after: Records): st
   );
 }
 
-/** New keys are at the end of the list. */
-function issuedWithoutLimits(config: Config, before: Records, after: Records): string | undefined {
+/**
+ * The keys that are new and neither imported nor the successors of others: an import takes in what it
+ * is given, and a rotation may have to end a key that is known to others. New keys are at the end.
+ */
+function issuedKeys(before: Records, after: Records) {
   const added = after.keys.slice(before.keys.length).filter((key) => key.importId === undefined);
-  if (added.length === 0) return undefined;
-  const owners = new Set(added.map(({ account }) => account));
-  const without = stranded(
-    config,
-    after.accounts.filter(({ id }) => owners.has(id)),
-  );
-  if (without.length === 0) return undefined;
+  if (added.length === 0) return added;
   const successors = new Set(after.keys.map(({ replacedBy }) => replacedBy));
-  const account = without.find(({ id }) => {
-    return added.some((key) => key.account === id && !successors.has(key.id));
-  });
+  return added.filter(({ id }) => !successors.has(id));
+}
+
+function issuedWithoutLimits(config: Config, before: Records, after: Records): string | undefined {
+  const owners = new Set(issuedKeys(before, after).map(({ account }) => account));
+  if (owners.size === 0) return undefined;
+  const issuedTo = after.accounts.filter(({ id }) => owners.has(id));
+  const [account] = stranded(config, issuedTo);
   return (
     account &&
     `Cannot issue a key of the account ${account.id}: no limits are configured for its plan ${account.plan}; add it, or move the account first with \`accounts set ${account.id} --plan OTHER\``
@@ -169,7 +171,12 @@ export function unservedPlans(
   const working = ({ keys }: Records) =>
     keys.filter((key) => unserved.has(key.account) && isWorking(key, nowMs));
   const worked = new Set(working(before).map(({ id }) => id));
-  const added = working(after).filter((key) => !worked.has(key.id) && served.has(key.environment));
+  const issued = new Set(issuedKeys(before, after));
+  const existed = new Set(before.keys.map(({ id }) => id));
+  const added = working(after).filter((key) => {
+    if (worked.has(key.id) || !served.has(key.environment)) return false;
+    return existed.has(key.id) || issued.has(key);
+  });
   const gained = new Set(added.map(({ account }) => account));
   const put = after.accounts.filter(({ id, plan }) => {
     return gained.has(id) || (unserved.has(id) && plans.has(plan) && known.get(id) !== plan);

@@ -153,13 +153,11 @@ describe("the running gateway", () => {
     assert.deepEqual(await told(`keys set ${id} --expires 30d`), [0, ""], "it worked before");
     const made = await run("keys create --account acme --json");
     assert.deepEqual([made.status, /503 plan_missing/.test(made.err)], [1, true]);
-    assert.deepEqual(await told(`keys rotate ${jsonOf<{ id: string }>(made).id}`), [1, "told"]);
+    assert.deepEqual(await told(`keys rotate ${jsonOf<{ id: string }>(made).id}`), [0, ""]);
     assert.deepEqual(await told("keys create --env production --plan free"), [0, ""]);
     const plain = { key: KNOWN, account: "acme", plan: "gone", environment: "production" };
-    assert.deepEqual(await told("keys import - --plain", { stdin: JSON.stringify(plain) }, other), [
-      1,
-      "told",
-    ]);
+    const stdin = JSON.stringify(plain);
+    assert.deepEqual(await told("keys import - --plain", { stdin }, other), [0, ""]);
     assert.deepEqual(await told("keys revoke acme"), [0, ""]);
     const remote = await told(`keys create --account acme --admin ${house.adminUrl}`);
     assert.equal(remote[0], 1);
