@@ -191,9 +191,16 @@ export const RESPONSE_SCHEMAS = {
     created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
     at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
     windows: arrayOf(
-      objectOf({ window: STRING, used: COUNT, from: COUNT, to: COUNT, keys: arrayOf(STRING) }, [
-        "keys",
-      ]),
+      objectOf(
+        {
+          ...{ window: STRING, used: COUNT, from: COUNT, to: COUNT, keys: arrayOf(STRING) },
+          formerKeys: {
+            ...arrayOf(STRING),
+            description: "Keys that it may have counted before their caps were changed",
+          },
+        },
+        ["keys", "formerKeys"],
+      ),
     ),
   }),
   DayUsage: objectOf(

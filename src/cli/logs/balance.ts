@@ -104,12 +104,14 @@ export function judge(evidence: Evidence): BalanceVerdict {
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 
+const CHANGED_CAP = "the cap of the key was changed in the window";
+
 /**
  * Why units differ, those that lines name first, because a line tells the cause. Undefined if that
  * does not explain all of them.
  */
 function unitsExplained(
-  { uncertain, settlementLost = 0, unsettled = 0 }: Evidence,
+  { sum, uncertain, settlementLost = 0, unsettled = 0 }: Evidence,
   difference: number,
   hasMore: boolean,
 ): string | undefined {
@@ -124,6 +126,7 @@ function unitsExplained(
     left -= units;
   };
   take(hasMore ? uncertain : 0, (units) => `${unitsWere(units)} told as uncertain`);
+  take(hasMore ? sum.former : 0, (units) => `${formatCount(units, "unit")} more: ${CHANGED_CAP}`);
   take(settlementLost, (units) => differ(units, "told as settlement_lost"));
   const reset = "the window was reset while answers were under way";
   take(unsettled, (units) => differ(units, reset));

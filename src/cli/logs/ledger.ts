@@ -16,6 +16,8 @@ import { operationsOf } from "./traffic-replay.ts";
 export type PeriodSum = {
   charged: number;
   atEdge: number;
+  /** Units of keys whose caps were changed, which it may have counted. */
+  former: number;
   /** Units that an operator set to 0. */
   reset: number;
   /** When an operator did so, by the store's clock. */
@@ -101,8 +103,9 @@ export class Ledger {
     this.charged += charged;
     if (counts === undefined) return;
     // They ran when the store was asked, so none of them was over by then.
-    for (const { window, from, keys } of counts.windows) {
+    for (const { window, from, keys, formerKeys } of counts.windows) {
       if (decidedAt < from) continue;
+      if (formerKeys?.includes(line.key ?? "")) sumOf(known.windows, window).former += charged;
       if (keys?.includes(line.key ?? "") === false) continue;
       const units = keys === undefined ? this.#unitsIn(line, window) : charged;
       if (units === undefined) continue;
@@ -184,9 +187,9 @@ export class Ledger {
 }
 
 export function newSum(): PeriodSum {
-  const units = { charged: 0, atEdge: 0, reset: 0, resetsMs: [], settling: new SettlingUnits() };
+  const units = { charged: 0, atEdge: 0, former: 0, reset: 0, resetsMs: [] };
   const away = { awayFromMs: Number.POSITIVE_INFINITY, sinceAway: 0 };
-  return { ...units, ...away, plans: new Map(), configs: new Map() };
+  return { ...units, ...away, settling: new SettlingUnits(), plans: new Map(), configs: new Map() };
 }
 
 function sumOf<K>(sums: Map<K, PeriodSum>, key: K): PeriodSum {

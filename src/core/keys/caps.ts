@@ -2,7 +2,6 @@ import { DAY_MS } from "../quota/days.ts";
 import {
   CAP_NAME,
   CAP_NUMBER_MAX,
-  counterName,
   type Limit,
   sortByLength,
   WINDOW_NAMES,
@@ -59,29 +58,53 @@ export function freeNumbers(
   return free.length < count ? undefined : free;
 }
 
-/** The caps of an account: all their windows, and the ids of the keys that share each number. */
+/** The caps of an account: all their windows, and the keys that share each number. */
 export type AccountCaps = {
   readonly limits: Limit[];
-  /** By the name of the counter: a key may have a window that its successor lacks. */
-  readonly keys: Map<string, string[]>;
+  /** By the id of the part, with those whose caps were dropped. */
+  readonly keys: Map<string, KeyRecord[]>;
 };
 
 /** The caps of all keys, by account. Keys that share a number share its counts. */
 export function capsByAccount(keys: readonly KeyRecord[]): ReadonlyMap<string, AccountCaps> {
   const found = new Map<string, AccountCaps>();
   for (const key of keys) {
-    const own = capLimits(key);
-    if (own.length === 0) continue;
+    if (key.caps === undefined) continue;
     const caps: AccountCaps = found.get(key.account) ?? { limits: [], keys: new Map() };
     found.set(key.account, caps);
-    for (const cap of own) {
-      const counter = counterName(cap);
-      const sharing = caps.keys.get(counter);
-      if (sharing === undefined) caps.limits.push(cap);
-      caps.keys.set(counter, [...(sharing ?? []), key.id]);
+    const id = partId(key.caps);
+    const sharing = caps.keys.get(id) ?? [];
+    for (const cap of capLimits(key)) {
+      if (!sharing.some((other) => hasCap(other, cap.window))) caps.limits.push(cap);
     }
+    caps.keys.set(id, [...sharing, key]);
   }
   return found;
+}
+
+/** A gateway hears of a cap that was dropped within this time. */
+const HEARD_MS = 60_000;
+
+/**
+ * The ids of the keys that a window of their caps counts from `fromMs`. `formerKeys`: those that share
+ * its number and lack it now, as their caps were changed, so it may have counted them.
+ */
+export function keysOfWindow(
+  sharing: readonly KeyRecord[],
+  window: Limit["window"],
+  fromMs: number,
+): { readonly keys: readonly string[]; readonly formerKeys?: readonly string[] } {
+  const keys = sharing.filter((key) => hasCap(key, window));
+  const former = sharing.filter((key) => {
+    const droppedMs = key.caps?.droppedMs ?? Number.POSITIVE_INFINITY;
+    return !hasCap(key, window) && droppedMs + HEARD_MS >= fromMs;
+  });
+  const idsOf = (some: readonly KeyRecord[]) => some.map(({ id }) => id);
+  return { keys: idsOf(keys), ...(former.length > 0 && { formerKeys: idsOf(former) }) };
+}
+
+function hasCap({ caps }: KeyRecord, window: Limit["window"]): boolean {
+  return caps?.limits.some((cap) => cap.window === window) ?? false;
 }
 
 /** The caps of a key as limits of a decision; empty if it has none. */

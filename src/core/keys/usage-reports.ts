@@ -3,7 +3,6 @@ import type { Calendar } from "../quota/calendar.ts";
 import type { QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
 import {
-  counterName,
   isCap,
   isMeter,
   type Limit,
@@ -11,7 +10,7 @@ import {
   type WindowName,
   windowStart,
 } from "../quota/windows.ts";
-import { capLimits } from "./caps.ts";
+import { type AccountCaps, capLimits, keysOfWindow } from "./caps.ts";
 import { findAccount } from "./find-records.ts";
 import { findById } from "./record-index.ts";
 import type { AccountLimit, Records } from "./records.ts";
@@ -70,6 +69,8 @@ export type CountReport = {
     readonly to: number;
     /** The keys that it counts; absent if it counts all. */
     readonly keys?: readonly string[];
+    /** Keys that it may have counted before their caps were changed; absent without any. */
+    readonly formerKeys?: readonly string[];
   }[];
 };
 
@@ -151,21 +152,23 @@ export function includedOf(included: readonly Limit[], name: WindowName): number
 
 /**
  * `decision` is the store's answer to a peek, as for a usage report. `capped` are the keys with caps,
- * by the name of the counter: their windows are named after them, `key.day of k_1`.
+ * by the id of their part: their windows are named after them, `key.day of k_1`.
  */
 export function countReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
   { nowMs, windows }: QuotaDecision,
   createdMs: number | undefined,
-  capped: ReadonlyMap<string, readonly string[]> = new Map(),
+  capped: AccountCaps["keys"] = new Map(),
 ): CountReport {
   const counted = windows.map((usage) => {
     const { window, calendar, used, resetMs } = usage;
     const from = windowStart(window, resetMs - 1, calendar);
-    const keys = capped.get(counterName(usage));
+    const sharing = usage.part && capped.get(usage.part.id);
     const label = windowLabel(usage);
     const told = { window: label, used, from, to: resetMs };
-    return keys === undefined ? told : { ...told, window: `${label} of ${keys.join(", ")}`, keys };
+    if (sharing === undefined) return told;
+    const of = keysOfWindow(sharing, window, from);
+    return { ...told, window: `${label} of ${of.keys.join(", ")}`, ...of };
   });
   return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
 }

@@ -54,6 +54,16 @@ describe("the verdict on one period", () => {
     assert.equal(judge({ ...NOTHING_ELSE, counted: 9, sum }).why, "1 unit was reset");
   });
 
+  it("is explained by a key that lost its cap up to what that key charged, where the store has more", () => {
+    const sum = { ...newSum(), charged: 10, former: 3 };
+    assert.deepEqual(
+      [9, 10, 13, 14].map((n) => verdict(n, { sum })),
+      [...["drift -1", "matched 0", "explained 0", "drift 4"]],
+    );
+    const why = "1 unit more: the cap of the key was changed in the window";
+    assert.equal(judge({ ...NOTHING_ELSE, counted: 11, sum }).why, why);
+  });
+
   it("is explained by units told as uncertain where the store has more, and no more of them", () => {
     assert.deepEqual(
       [12, 13].map((n) => verdict(n, { uncertain: 2 })),

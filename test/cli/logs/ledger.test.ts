@@ -125,7 +125,7 @@ describe("the window of keys in a ledger", () => {
     const keys = ["k_1", "k_2"];
     const day = { used: 0, from: FROM, to: FROM + DAY_MS };
     const windows = [
-      { ...day, window: "key.day of k_1, k_2", keys },
+      { ...day, window: "key.day of k_1, k_2", keys, formerKeys: ["k_3"] },
       { ...day, window: "tokens.day" },
     ];
     const ledger = new Ledger([{ ...ACME, plan: "free", created: null, at: AT, windows }], []);
@@ -145,6 +145,8 @@ describe("the window of keys in a ledger", () => {
       return [charged, settling?.unsettledIn(FROM, FROM)];
     };
     assert.deepEqual(of("key.day of k_1, k_2"), [3, 0]);
+    const former = ["key.day of k_1, k_2", "tokens.day"].map((window) => sums?.get(window)?.former);
+    assert.deepEqual(former, [4, 0], "of a key that lost the cap");
     assert.deepEqual(of("tokens.day"), [280, 120]);
   });
 });

@@ -145,6 +145,57 @@ paths:
     assert.deepEqual([status, told.drift, told.explained, told.matched], [0, [], [], 3]);
   });
 
+  it("tells no drift of a count that two keys share once one of them loses the cap, or gets another one", async () => {
+    await using house = await openAudited({ config: CONFIG });
+    /** A rotated key and its successor, with as many requests, before one of them is changed. */
+    const used = async (
+      account: string | undefined,
+      change: "former" | "successor",
+      cap: object,
+    ) => {
+      const of = account === undefined ? {} : { account, env: undefined, plan: undefined };
+      const one = await house.issue({ ...of, caps: { month: 50 } });
+      const rotate = { method: "POST", body: JSON.stringify({ grace: "24h" }) };
+      const answer = await house.admin(`/api/keys/${one.id}/rotate`, rotate);
+      const next = (await answer.json()) as { id: string; key: string };
+      for (const { key } of [one, one, next]) await (await house.ask(key)).text();
+      const id = change === "former" ? one.id : next.id;
+      const body = JSON.stringify(cap);
+      const changed = await house.admin(`/api/keys/${id}`, { method: "PATCH", body });
+      assert.equal(changed.status, 200, await changed.text());
+      const left = change === "former" ? next.id : one.id;
+      return { account: one.account, id, left };
+    };
+    const { account, left } = await used(undefined, "successor", { dropCaps: true });
+    const others = [
+      await used(account, "former", { dropCaps: true }),
+      await used(account, "successor", { dropCaps: true, caps: { year: 70 } }),
+    ];
+    await eventually(() => {
+      assert.equal(house.lines.length, 9);
+      assert.ok(house.said.some(({ msg }) => msg === "caps_added"));
+    });
+    const whys = (told: Awaited<ReturnType<typeof audited>>["told"]) => {
+      return new Map(told.explained.map(({ window, why }) => [window, why]));
+    };
+    const why = "more: the cap of the key was changed in the window";
+    const first = await audited(house);
+    assert.deepEqual([first.status, first.told.drift], [0, []]);
+    assert.deepEqual(
+      whys(first.told),
+      new Map([
+        [`key.month of ${left}`, `1 unit ${why}`],
+        [`key.month of ${others[0]?.left}`, `2 units ${why}`],
+        [`key.month of ${others[1]?.left}`, `1 unit ${why}`],
+        [`key.year of ${others[1]?.id}`, "1 unit fewer: the cap of the key was set in the window"],
+      ]),
+    );
+    const resets = { method: "POST", body: "{}" };
+    assert.equal((await house.admin(`/api/accounts/${account}/reset`, resets)).status, 200);
+    const reset = await audited(house);
+    assert.deepEqual([reset.status, reset.told.drift], [0, []]);
+  });
+
   it("reads every log that a shell has put in the place of --log *.log", async () => {
     await using house = await openAudited({ config: CONFIG });
     const { key } = await house.issue();

@@ -4,6 +4,7 @@ import {
   capsError,
   DROPPED_CAPS_MS,
   freeCapNumbers,
+  keysOfWindow,
   mergeCaps,
 } from "../../../src/core/keys/caps.ts";
 import { updateKey } from "../../../src/core/keys/edit-keys.ts";
@@ -100,6 +101,21 @@ describe("the number of caps that were dropped", () => {
       reader.key({ ...JSON.parse(encodeKey(dropped)), caps: wrong }, []);
       assert.equal(reader.mistakes.length, 1);
     }
+  });
+});
+
+describe("the keys of a window", () => {
+  it("may have been more, those that share its number and have not lost the cap long before it began", () => {
+    const caps = [{ window: "day", limit: 3 }] as const;
+    const sharing = [
+      { number: 0, limits: caps },
+      { number: 0, limits: [{ window: "month", limit: 3 }] as const },
+      { number: 0, limits: [], droppedMs: 1_000_000 },
+    ].map((own, i) => ({ ...key("a", 0), id: `k${i}`, caps: own }));
+    const dayFrom = (fromMs: number) => keysOfWindow(sharing, "day", fromMs);
+    assert.deepEqual(dayFrom(1_000_000), { keys: ["k0"], formerKeys: ["k1", "k2"] });
+    assert.deepEqual(dayFrom(2_000_000), { keys: ["k0"], formerKeys: ["k1"] });
+    assert.deepEqual(keysOfWindow(sharing.slice(0, 1), "day", 0), { keys: ["k0"] });
   });
 });
 
