@@ -320,7 +320,7 @@ export function dayBalances(
   }: { readonly nowMs: number; createdOf(accountRef: AccountRef): number | null },
 ): Balance[] {
   const { incidents, span } = inputs;
-  const late = lateUnits(rows, (day) => incidents.isReturnDay(day));
+  const late = lateUnits(rows, (row) => incidents.isReturnDay(row));
   const over = rows.filter(({ day }) => day < dayOf(nowMs));
   return over.map((row): Balance => {
     const { account, environment, day, sum, meter, lost } = row;

@@ -90,14 +90,14 @@ function idOf({ environment, account, day, meter = "" }: DayKey): string {
  */
 export function lateUnits(
   rows: readonly DayRow[],
-  isReturnDay: (day: number) => boolean,
+  isReturnDay: (row: DayRow) => boolean,
 ): ReadonlyMap<DayRow, number> {
   const byId = new Map(rows.map((row) => [idOf(row), row]));
   const late = new Map<DayRow, number>();
   const over = (row: DayRow) => row.counted + row.lost - row.sum.charged;
   for (const row of rows) {
     const next = byId.get(idOf({ ...row, day: row.day + 1 }));
-    if (next === undefined || !isReturnDay(next.day)) continue;
+    if (next === undefined || !isReturnDay(next)) continue;
     const units = Math.min(-over(row), over(next));
     if (units <= 0) continue;
     // A day that lacks units gives to the next one alone, and one that has too many takes from the one before.

@@ -51,7 +51,8 @@ export class Incidents {
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
   /** Since when the state file of a memory store cannot be written. */
   #unwrittenMs = Number.POSITIVE_INFINITY;
-  readonly #returnDays = new Set<number>();
+  /** By bucket and day: those on which an outage ended. */
+  readonly #returnDays = new Set<string>();
   readonly #running: Run[] = [];
   /** The process whose lines are read, as far as it is known. */
   #run: Run | undefined;
@@ -111,8 +112,10 @@ export class Incidents {
         this.#away.set(part, { gateway, bucket, sinceMs, run: this.#run });
       }
     } else if (name === "store_back") {
-      for (const bucket of buckets) this.#endOutage(`${gateway} ${bucket}`, atMs);
-      this.#returnDays.add(dayOf(atMs));
+      for (const bucket of buckets) {
+        this.#endOutage(`${gateway} ${bucket}`, atMs);
+        this.#returnDays.add(`${bucket} ${dayOf(atMs)}`);
+      }
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
       this.#addChange(accountId(accountRef), line, atMs);
@@ -246,9 +249,10 @@ export class Incidents {
     return Math.min(atMs, ...had.map(({ fromMs }) => fromMs - CLOCK_MS));
   }
 
-  /** Whether an outage of some gateway ended on that day. */
-  isReturnDay(day: number): boolean {
-    return this.#returnDays.has(day);
+  /** Whether an outage of the account's bucket ended on that day for some gateway. */
+  isReturnDay({ day, ...accountRef }: AccountRef & { readonly day: number }): boolean {
+    const buckets = ["all", bucketOf(accountRef)];
+    return buckets.some((bucket) => this.#returnDays.has(`${bucket} ${day}`));
   }
 
   /** Called with the names of the gateways that run, once all lines are read. */

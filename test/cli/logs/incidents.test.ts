@@ -220,7 +220,18 @@ describe("incidents in logs", () => {
     );
     event("store_back", "b", "13");
     assert.equal(incidents.isAway(ACME, HOUR, 0), false);
-    assert.equal(incidents.isReturnDay(Math.floor(NOON / DAY_MS)), true);
+  });
+
+  it("gives units to the next day only by an outage of the account's own bucket", () => {
+    const day = Math.floor(NOON / DAY_MS);
+    const isReturnDay = (more: object, on = day) => {
+      const incidents = new Incidents();
+      incidents.event({ msg: "event", kind: "store_back", gateway: "a", time: NOON, ...more });
+      return incidents.isReturnDay({ ...ACME, day: on });
+    };
+    const own = [{}, { buckets: "13" }, { buckets: "2,13" }].map((each) => isReturnDay(each));
+    assert.deepEqual(own, [true, true, true]);
+    assert.deepEqual([isReturnDay({ buckets: "2" }), isReturnDay({}, day + 1)], [false, false]);
   });
 
   it("end an outage with a gateway that was killed in it, as it counts nothing any more", () => {
