@@ -158,7 +158,7 @@ class Service {
     this.#serving.ready?.(this.#gateway, config, this.#write);
     this.#undo = undefined;
     const { urls, adminUrl } = this.#gateway;
-    log.info("serving", { gateway: this.#name, urls, admin: adminUrl, config: config.hash });
+    log.info("serving", { urls, admin: adminUrl, config: config.hash });
     if (this.#due !== undefined) this.#reload(this.#due);
   }
 
@@ -246,7 +246,7 @@ class Service {
     this.#gateway?.dropOwed();
     const nowMs = performance.now();
     const afterMs = Math.round(nowMs - (this.#endingMs ?? nowMs));
-    this.#log.info("stopped", { gateway: this.#name, afterMs });
+    this.#log.info("stopped", { afterMs });
   }
 
   /** Never rejects: what cannot be taken back stays. */

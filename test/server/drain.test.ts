@@ -151,5 +151,8 @@ test("a drain that ends at its deadline while the store is slow tells the units 
   const told = lost.reduce((sum, { units }) => sum + Number(units), 0);
   // A call that was sent in time charges them after all, and its answer is too late to say so.
   assert.ok(counted <= 21 && counted + told >= 21, `${counted} and ${told}`);
-  assert.deepEqual([lost.length, said.at(-1)?.msg], [1, "stopped"]);
+  const { msg, gateway } = said.at(-1) ?? {};
+  assert.deepEqual([lost.length, msg], [1, "stopped"]);
+  assert.equal(typeof gateway, "string");
+  assert.equal(lost[0]?.gateway, gateway);
 });

@@ -290,12 +290,16 @@ export class Incidents {
   }
 
   /**
-   * Lost charges were admitted since the store went away, or its file was not written, which may have been on the day before.
+   * Lost charges were admitted since the store went away, or its file was not written, which may have
+   * been on the day before. Older lines do not name the gateway: then it is the store of any.
    * Those of a killed worker are known without accounts.
    */
   #addLost(line: LoggedEvent, atMs: number): void {
     const accounts = unitsByAccount(line);
-    const since = [...this.#away.values()].map(({ sinceMs }) => sinceMs);
+    const { gateway } = line;
+    const since = [...this.#away.values()]
+      .filter((outage) => gateway === undefined || outage.gateway === gateway)
+      .map(({ sinceMs }) => sinceMs);
     const isUnnamed = accounts === undefined && line.worker === undefined;
     const sinceMs = isUnnamed ? atMs : Math.min(atMs, this.#unwrittenMs, ...since);
     this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });

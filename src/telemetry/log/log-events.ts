@@ -126,9 +126,9 @@ export const LOG_EVENTS = {
   },
   charges_lost: {
     level: "error",
-    members: ["worker", "units", "accounts"],
+    members: ["gateway", "worker", "units", "accounts"],
     meaning:
-      "The gateway ends while the store is away or slow, or while its state file cannot be written: these units of these accounts [are not charged](store.md#lost-charges), or by a call that has no answer yet; 1,000 accounts in a line at most. With `worker`, the units that this process owed when it was killed. Without both, the units of those that were too many to remember, when the store is back or the gateway ends",
+      "The gateway ends while the store is away or slow, or while its state file cannot be written: these units of these accounts [are not charged](store.md#lost-charges), or by a call that has no answer yet; 1,000 accounts in a line at most. With `worker`, the units that this process owed when it was killed. Without `worker` and `accounts`, the units of those that were too many to remember, when the store is back or the gateway ends",
   },
   day_closed: {
     level: "warn",

@@ -1,7 +1,7 @@
 import { type DestinationStream, pino } from "pino";
 import type { LoggedMeter } from "../../core/meters/meter-charge.ts";
 import { type EVENTS, type EventKind, isEvent } from "./events.ts";
-import type { LOG_EVENTS } from "./log-events.ts";
+import { LOG_EVENTS } from "./log-events.ts";
 
 /**
  * One line for each request (docs/reference/http.md#request-line). Absent members are unknown,
@@ -194,7 +194,17 @@ export type Log = {
 
 export type EventListener = (kind: EventKind, details: Readonly<Record<string, unknown>>) => void;
 
-/** Writes JSON lines to `destination`; main.ts opens stdout. Events name the `gateway`. */
+/** Messages that name their gateway, because an audit over several logs tells gateways apart. */
+const NAMED = new Set(
+  Object.entries(LOG_EVENTS).flatMap(([name, { members }]) => {
+    return (members as readonly string[]).includes("gateway") ? [name] : [];
+  }),
+);
+
+/**
+ * Writes JSON lines to `destination`; main.ts opens stdout. Events name the `gateway`, as do lines
+ * whose row has it.
+ */
 export function createLog(destination: DestinationStream, level: LogLevel, gateway?: string): Log {
   const logger = pino(
     { level, base: null, formatters: { level: (label) => ({ level: label }) } },
@@ -205,7 +215,9 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
   const tell =
     (grade: Exclude<LogLevel, "silent">): LogFn =>
     (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
-      if (!isEvent(event)) return logger[grade](details, event as string);
+      if (!isEvent(event)) {
+        return logger[grade](NAMED.has(event) ? { gateway, ...details } : details, event as string);
+      }
       events[grade]({ kind: event, gateway, ...details }, "event");
       heard(event, details);
     };

@@ -87,6 +87,22 @@ describe("lines that name their gateway", () => {
     assert.deepEqual([isAway(["b"]), isAway(["a", "b"])], [false, true]);
   });
 
+  it("tell lost charges since the outage of that one, and older ones since that of any", () => {
+    const away: Event[] = [
+      ["store_away", "a", 0],
+      ["store_away", "b", 4],
+    ];
+    const lostBefore = (gateway: string | undefined, hours: number) => {
+      const incidents = read([], away);
+      const accounts = "production:acme 3";
+      const time = NOON + 6 * HOUR_MS;
+      incidents.event({ msg: "charges_lost", gateway, units: 3, accounts, time });
+      return incidents.lostOf(ACME, { ...ALWAYS, toMs: NOON + hours * HOUR_MS });
+    };
+    assert.deepEqual([lostBefore("b", 3), lostBefore("b", 5)], [0, 3]);
+    assert.deepEqual([lostBefore("a", 3), lostBefore(undefined, 3)], [3, 3]);
+  });
+
   it("are signs of life of that one alone", () => {
     const told = (gateway: string) => read(["b"], [...TWO, ["note", gateway, 6]]);
     assert.deepEqual([killed(told("a"), 1), killed(told("b"), 1), killed(told("c"), 1)], [6, 2, 2]);
