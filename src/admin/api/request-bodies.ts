@@ -4,7 +4,6 @@ import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
 import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
 import { containsKey, type ForeignKeyFormat } from "../../core/keys/key.ts";
-import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import type { RecordPatch } from "../../stores/keys/file/record-patch.ts";
 import { type AdminResponse, type BodyResult, problemResponse } from "../http/response.ts";
 import {
@@ -38,39 +37,41 @@ export function parseNewKeys(members: Members): BodyResult<NewKeys> {
     readonly caps?: Readonly<Record<string, number>>;
   } & Omit<NewKeys, "limits" | "caps" | "expiresInMs">;
   const expiresInMs = expires === undefined ? undefined : parseDuration(expires);
-  const lists = { limits: limits && limitList(limits), caps: caps && capList(caps) };
-  return { ok: true, value: { ...rest, expiresInMs, ...lists } };
+  return {
+    ok: true,
+    value: {
+      ...rest,
+      expiresInMs,
+      limits: limits && limitList(limits),
+      caps: caps && limitList(caps),
+    },
+  };
 }
 
-function capList(caps: Readonly<Record<string, number>>): Cap[] {
-  return limitList(caps) as Cap[];
+/** The edit of the records judges the windows. */
+function limitList<W extends string, L>(limits: Readonly<Record<string, L>>) {
+  return Object.entries(limits).map(([window, limit]) => ({ window: window as W, limit }));
 }
 
-function limitList(limits: Readonly<Record<string, number>>): AccountLimit[] {
-  return Object.entries(limits).map(([window, limit]) => {
-    return { window: window as AccountLimit["window"], limit };
-  });
-}
-
-/** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again. */
+/** The body of PATCH /api/keys/ID; `"from": []` lets the key work from anywhere again, null drops a cap. */
 export function parseKeyChange(members: Members): BodyResult<KeyChange> {
   const mistaken = mistakes(members, KEY_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { expires, caps, ...rest } = members as {
     readonly expires?: string;
-    readonly caps?: Readonly<Record<string, number>>;
+    readonly caps?: Readonly<Record<string, number | null>>;
   } & Omit<KeyChange, "caps">;
   const expiresInMs =
     expires === undefined ? undefined : expires === "never" ? "never" : parseDuration(expires);
-  return { ok: true, value: { ...rest, expiresInMs, caps: caps && capList(caps) } };
+  return { ok: true, value: { ...rest, expiresInMs, caps: caps && limitList(caps) } };
 }
 
-/** The body of PATCH /api/accounts and /api/accounts/ID; the value "" removes a metadata entry. */
+/** The body of PATCH /api/accounts and /api/accounts/ID; "" removes a metadata entry, null a limit. */
 export function parseAccountChange(members: Members): BodyResult<AccountChange> {
   const mistaken = mistakes(members, ACCOUNT_CHANGE_BODY);
   if (mistaken !== undefined) return { ok: false, response: mistaken };
   const { limits, ...rest } = members as {
-    readonly limits?: Readonly<Record<string, number>>;
+    readonly limits?: Readonly<Record<string, number | null>>;
   } & Omit<AccountChange, "limits">;
   return { ok: true, value: { ...rest, limits: limits && limitList(limits) } };
 }

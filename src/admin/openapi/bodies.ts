@@ -49,6 +49,11 @@ export const KINDS = {
     fits: (value) => isMapOf(value, (limit) => typeof limit === "number"),
     schema: { ...mapOf({ type: "number" }), examples: [{ minute: 500 }] },
   },
+  limitChanges: {
+    words: 'an object of numbers, or null to drop one, such as {"minute": 500, "day": null}',
+    fits: (value) => isMapOf(value, (limit) => limit === null || typeof limit === "number"),
+    schema: { ...mapOf(orNull({ type: "number" })), examples: [{ minute: 500, day: null }] },
+  },
   changes: {
     words: 'a list of {"record": "key" or "account", "before": a text or null, "after": a text}',
     fits: (value) => Array.isArray(value) && value.every(isRecordPatch),
@@ -103,13 +108,13 @@ export const KEY_CHANGE_BODY = {
   addScopes: { kind: "texts" },
   dropScopes: { kind: "texts" },
   from: { kind: "texts" },
-  caps: { kind: "limits" },
+  caps: { kind: "limitChanges" },
   dropCaps: { kind: "flag" },
 } as const satisfies BodyShape;
 
 export const ACCOUNT_CHANGE_BODY = {
   plan: { kind: "text" },
-  limits: { kind: "limits" },
+  limits: { kind: "limitChanges" },
   dropLimits: { kind: "flag" },
   meta: { kind: "meta" },
   anchor: { kind: "number" },

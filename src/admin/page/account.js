@@ -4,13 +4,13 @@ import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
 import { badge, button, el, failure, fill, fillOnce, heading, note, section } from "./elements.js";
 import {
+  changedLimits,
   endTime,
   exactly,
   hasEnded,
   limits,
   limitsText,
   parseDay,
-  parseLimits,
   time,
 } from "./format.js";
 import { keysOf } from "./keys.js";
@@ -132,7 +132,7 @@ const ACTS = [
         hint: "Of a meter tokens.month=9000000. Empty: those of the plan alone.",
       },
     ],
-    body: ({ limits: text = "" }) => ({ limits: parseLimits(text), dropLimits: true }),
+    body: ({ limits: text }, { limits: own }) => ({ limits: changedLimits(own, text) }),
   },
   {
     route: "PATCH /api/accounts/:id",
@@ -194,7 +194,7 @@ async function perform(api, account, { route, title, text, danger, fields, body 
   const named = route.includes(":id") ? {} : { id };
   const given = (values) => Object.fromEntries(Object.entries(values).filter(([, one]) => one));
   const run = (values) => {
-    return api.send(method, path, { ...named, ...(body?.(values) ?? given(values)) });
+    return api.send(method, path, { ...named, ...(body?.(values, account) ?? given(values)) });
   };
   const done = await ask({
     title: `${title}: ${id}`,

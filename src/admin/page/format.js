@@ -135,6 +135,19 @@ export function parseLimits(text) {
   throw new Error("Cannot use two limits for one window: give each window once");
 }
 
+/**
+ * The limits that differ from those that were shown, null for one to drop. The others are left out,
+ * because somebody else may have changed them since. Throws if there is none.
+ */
+export function changedLimits(shown, text) {
+  const typed = parseLimits(text);
+  const dropped = Object.keys(shown).filter((window) => !Object.hasOwn(typed, window));
+  const set = Object.entries(typed).filter(([window, limit]) => shown[window] !== limit);
+  const changes = [...set, ...dropped.map((window) => [window, null])];
+  if (changes.length > 0) return Object.fromEntries(changes);
+  throw new Error("Nothing to change: these are the limits as they were shown");
+}
+
 /** Parses the day of a month. Throws at anything but a whole number in plain decimal. */
 export function parseDay(text) {
   if (/^\d{1,9}$/.test(text)) return Number(text);

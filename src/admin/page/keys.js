@@ -1,7 +1,7 @@
 import { works } from "./accounts.js";
 import { ask, showKey } from "./dialogs.js";
 import { badge, button, el, note, table } from "./elements.js";
-import { endTime, exactly, limits, limitsText, parseLimits, time } from "./format.js";
+import { changedLimits, endTime, exactly, limits, limitsText, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
 /** The keys of an account, the newest first. */
@@ -73,8 +73,8 @@ async function changeCaps(api, { id, caps }, reload) {
       },
     ],
     verb: "Change limits",
-    run: ({ caps: text = "" }) => {
-      return api.send("PATCH", `/api/keys/${id}`, { caps: parseLimits(text), dropCaps: true });
+    run: ({ caps: text }) => {
+      return api.send("PATCH", `/api/keys/${id}`, { caps: changedLimits(caps, text) });
     },
   });
   if (done === undefined) return;

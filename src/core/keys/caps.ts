@@ -7,17 +7,18 @@ import {
   WINDOW_NAMES,
 } from "../quota/windows.ts";
 import type { Cap, KeyCaps, KeyRecord } from "./records.ts";
-import { windowLimitsError } from "./window-limits.ts";
+import { applyLimitChanges, type LimitChange, windowLimitsError } from "./window-limits.ts";
+
+export type CapChange = LimitChange<Cap["window"]>;
 
 /** The mistake in the given caps, in words; undefined if there is none. */
-export function capsError(caps: readonly Cap[]): string | undefined {
+export function capsError(caps: readonly CapChange[]): string | undefined {
   return windowLimitsError(caps, { verb: "cap", noun: "cap", windows: WINDOW_NAMES });
 }
 
 /** The caps, with each cap of `change` in place of the one with the same window. */
-export function mergeCaps(before: readonly Cap[], change: readonly Cap[]): readonly Cap[] {
-  const kept = before.filter(({ window }) => !change.some((cap) => cap.window === window));
-  return sortByLength([...kept, ...change.map(({ window, limit }) => ({ window, limit }))]);
+export function mergeCaps(before: readonly Cap[], change: readonly CapChange[]): readonly Cap[] {
+  return sortByLength(applyLimitChanges(before, change));
 }
 
 /** How long a number is not given again after its caps were dropped: more than any window. */

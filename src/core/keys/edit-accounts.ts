@@ -21,15 +21,16 @@ import {
 } from "./edit-rules.ts";
 import { findAccount, unknownIdRefusal } from "./find-records.ts";
 import type { AccountLimit, AccountRecord, Records } from "./records.ts";
+import { applyLimitChanges, type LimitChange } from "./window-limits.ts";
 
 /**
  * A change of an account, for all of its keys. Its own limits stay when the plan changes. `limits`
- * replace those of the same windows, after `dropLimits` has dropped all. Metadata with the value ""
- * is removed. `anchor` is the day on which months begin, from the end of the running month on.
+ * set or drop those of the same windows, after `dropLimits` has dropped all. Metadata with the value
+ * "" is removed. `anchor` is the day on which months begin, from the end of the running month on.
  */
 export type AccountChange = {
   readonly plan?: string | undefined;
-  readonly limits?: readonly AccountLimit[] | undefined;
+  readonly limits?: readonly LimitChange<AccountLimit["window"]>[] | undefined;
   readonly dropLimits?: boolean | undefined;
   readonly meta?: Readonly<Record<string, string>> | undefined;
   readonly anchor?: number | undefined;
@@ -99,10 +100,7 @@ function become(
   context: KeyContext,
 ): AccountRecord | EditRefusal {
   const { plan = account.plan, limits: given = [], dropLimits = false } = change;
-  const kept = (dropLimits ? [] : account.limits).filter(({ window }) =>
-    given.every((limit) => limit.window !== window),
-  );
-  const limits = sortLimits([...kept, ...given]);
+  const limits = sortLimits(applyLimitChanges(dropLimits ? [] : account.limits, given));
   const meta = storedMeta({ ...account.meta, ...change.meta });
   if (Object.keys(meta).length > META_MAX) {
     return usageRefusal(

@@ -1,7 +1,7 @@
 import { newCalendar } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX } from "../quota/windows.ts";
-import { capsError, freeCapNumbers, holdsNumber, mergeCaps } from "./caps.ts";
+import { type CapChange, capsError, freeCapNumbers, holdsNumber, mergeCaps } from "./caps.ts";
 import {
   accountConflict,
   conflictRefusal,
@@ -28,7 +28,6 @@ import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./new-ids.ts";
 import { findById, isIndexed } from "./record-index.ts";
 import {
   type AccountRecord,
-  type Cap,
   isWorking,
   type KeyCaps,
   type KeyRecord,
@@ -238,8 +237,8 @@ export type KeyChange = {
   readonly addScopes?: readonly string[] | undefined;
   readonly dropScopes?: readonly string[] | undefined;
   readonly from?: readonly string[] | undefined;
-  /** Caps that replace those of the same window. `dropCaps` removes all caps first. */
-  readonly caps?: readonly Cap[] | undefined;
+  /** Caps to set or to drop, by window. `dropCaps` removes all caps first. */
+  readonly caps?: readonly CapChange[] | undefined;
   readonly dropCaps?: boolean | undefined;
 };
 

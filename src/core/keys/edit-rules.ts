@@ -14,7 +14,7 @@ import {
   type KeyRecord,
   type Records,
 } from "./records.ts";
-import { windowLimitsError } from "./window-limits.ts";
+import { type LimitChange, windowLimitsError } from "./window-limits.ts";
 
 /**
  * The means of making keys. `random` is as for `makeKey`: cryptographic whole numbers below `max`.
@@ -139,10 +139,12 @@ export function isLimited(text: string): text is AccountLimit["window"] {
 
 /** The mistake in limits of an account's own. A limit gives it a meter that its plan lacks. */
 export function limitsError(
-  limits: readonly AccountLimit[],
+  limits: readonly LimitChange<AccountLimit["window"]>[],
   { meters: known }: Pick<KeyContext, "meters">,
 ): string | undefined {
-  const meters = new Set(limits.flatMap(({ window }) => window.match(/^.+(?=\.)/) ?? []));
+  // A limit of a meter that the configuration has no more can still be dropped.
+  const set = limits.filter(({ limit }) => limit !== null);
+  const meters = new Set(set.flatMap(({ window }) => window.match(/^.+(?=\.)/) ?? []));
   const strange = known && [...meters].find((meter) => !known.includes(meter));
   if (strange !== undefined) {
     const there = known?.length

@@ -172,6 +172,34 @@ describe("A dialog", () => {
     assert.ok(content <= room, `${content} px in ${room}`);
   });
 
+  it("of limits sets and drops those that were changed in it, and keeps what was set elsewhere", async () => {
+    await using house = await startTestGateway();
+    const start = { minute: 500, hour: 900 };
+    const { account, id } = await house.issue({ limits: start, caps: start });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    for (const [button, label, member, path] of [
+      ["Change limits", "Limits of its own", "limits", `/api/accounts/${account}`],
+      ["Limits", "Limits of this key", "caps", `/api/keys/${id}`],
+    ] as const) {
+      await page.getByRole("button", { name: button, exact: true }).click();
+      const [field, dialog] = [page.getByLabel(label), page.getByRole("dialog")];
+      assert.equal(await field.inputValue(), "minute=500, hour=900");
+      const body = JSON.stringify({ [member]: { day: 77 } });
+      assert.equal((await house.admin(path, { method: "PATCH", body })).status, 200);
+      const confirm = dialog.getByRole("button", { name: "Change limits" });
+      await confirm.click();
+      await dialog
+        .getByText("Nothing to change: these are the limits as they were shown")
+        .waitFor();
+      await field.fill("minute=600");
+      await confirm.click();
+      await dialog.waitFor({ state: "detached" });
+      const read = (await (await house.admin(path)).json()) as Record<string, object>;
+      assert.deepEqual(read[member], { minute: 600, day: 77 });
+    }
+    assert.deepEqual(complaints, []);
+  });
+
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

@@ -52,6 +52,20 @@ describe("the numbers of caps", () => {
   });
 });
 
+it("the cap of one window is dropped alone", () => {
+  const caps = { number: 0, limits: [{ window: "day", limit: 3 } as const] };
+  const records = { keys: [{ ...key("a", 0), caps }], accounts: [] };
+  const change = {
+    caps: [{ window: "day", limit: null } as const, { window: "hour", limit: 2 } as const],
+  };
+  const changed = updateKey(records, "k0", change, 1_000);
+  assert.deepEqual(changed.ok && changed.changed.caps?.limits, [{ window: "hour", limit: 2 }]);
+  assert.match(
+    String(capsError([{ window: "century" as "day", limit: null }])),
+    /century.*unknown/,
+  );
+});
+
 describe("the number of caps that were dropped", () => {
   const caps = [{ window: "day", limit: 3 }] as const;
   const records = { keys: [{ ...key("a", 0), caps: { number: 0, limits: caps } }], accounts: [] };

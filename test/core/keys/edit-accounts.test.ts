@@ -91,6 +91,29 @@ describe("A change of accounts", () => {
     assert.deepEqual(changed(["acme"], { dropLimits: true, limits })[0]?.limits, limits);
   });
 
+  it("drops the limit of one window, also of a meter that is gone, and keeps the others", () => {
+    const limits = [
+      { window: "day", limit: null },
+      { window: "hour", limit: null },
+      { window: "month", limit: 9 },
+    ] as const;
+    assert.deepEqual(changed(["acme"], { limits })[0]?.limits, [
+      { window: "minute", limit: 5 },
+      { window: "month", limit: 9 },
+    ]);
+    const own = [{ window: "tokens.day", limit: 5 }] as const;
+    const records = { ...RECORDS, accounts: [{ ...ACME, limits: own }] };
+    const gone = [{ window: "tokens.day", limit: null }] as const;
+    const ring = { ...RING, meters: [] };
+    const dropped = updateAccounts(records, ["acme"], { limits: gone }, ring);
+    assert.deepEqual(dropped.ok && dropped.accounts[0]?.limits, []);
+    const set = updateAccounts(records, ["acme"], { limits: own }, ring);
+    refused(set, "usage", "Cannot limit the meter tokens: the configuration has no meters");
+    const agreed = { ...RECORDS, accounts: [{ ...ACME, plan: "agreed" }] };
+    const all = ACME.limits.map(({ window }) => ({ window, limit: null }));
+    refusedChange({ limits: all }, /without a limit.*\(account acme\)$/, agreed);
+  });
+
   it("sets metadata by name, and removes what is set to nothing", () => {
     const meta = { tenant: "", region: "eu" };
     assert.deepEqual(changed(["acme"], { meta }), [{ ...ACME, meta: { tier: "a", region: "eu" } }]);
