@@ -2,7 +2,17 @@ import { createKey } from "./accounts.js";
 import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
-import { badge, button, el, failure, fill, fillOnce, heading, note, section } from "./elements.js";
+import {
+  badge,
+  button,
+  el,
+  failure,
+  fill,
+  fillOnce,
+  heading,
+  noteChange,
+  section,
+} from "./elements.js";
 import {
   changedLimits,
   endTime,
@@ -205,6 +215,6 @@ async function perform(api, account, { route, title, text, danger, fields, body 
     run,
   });
   if (done === undefined) return;
-  note(`${title}: done`);
+  noteChange(`${title}: done`, done);
   await reload();
 }

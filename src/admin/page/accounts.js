@@ -93,8 +93,8 @@ function keySearch(api, isTyped) {
     /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) || foreign.some((one) => isForeign(text, one));
   const open = async (key, told) => {
     try {
-      const { account } = await api.send("POST", "/api/keys/find", { key });
-      if (isTyped(key)) location.hash = `#/accounts/${encodeURIComponent(account)}`;
+      const { value } = await api.send("POST", "/api/keys/find", { key });
+      if (isTyped(key)) location.hash = `#/accounts/${encodeURIComponent(value.account)}`;
     } catch (error) {
       if (isTyped(key)) told.textContent = error.status === 404 ? NO_KEY : error.message;
     }

@@ -57,12 +57,18 @@ export class Api {
   async page(path, deadlineMs = DEADLINE_MS) {
     const { value: items, response } = await this.#json("GET", path, undefined, deadlineMs);
     const total = Number(response.headers.get("x-total-count"));
-    const missing = response.headers.get("x-tollgate-missing");
-    return { items, total, missing, next: nextLink(response.headers.get("link"), path) };
+    return {
+      items,
+      total,
+      missing: missingIn(response),
+      next: nextLink(response.headers.get("link"), path),
+    };
   }
 
+  /** The answer to a change, and the parts of the store and the workers that have not heard of it. */
   async send(method, path, body = {}) {
-    return (await this.#json(method, path, body)).value;
+    const { value, response } = await this.#json(method, path, body);
+    return { value, missing: missingIn(response) };
   }
 
   /** The response of a stream, once its head has arrived. */
@@ -128,6 +134,10 @@ export function inOrder(read) {
       answered.set(path, mine);
     }
   };
+}
+
+function missingIn(response) {
+  return response.headers.get("x-tollgate-missing");
 }
 
 /** A change may have been made although no answer says so. A browser does not tell which it was. */

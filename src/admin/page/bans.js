@@ -1,5 +1,5 @@
 import { ask } from "./dialogs.js";
-import { accountLink, button, el, heading, note, table } from "./elements.js";
+import { accountLink, button, el, heading, noteChange, table } from "./elements.js";
 import { count, exactly, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
@@ -78,6 +78,6 @@ export async function liftBan(api, account, after) {
     run: () => api.send("DELETE", `/api/bans/${encodeURIComponent(account)}`),
   });
   if (done === undefined) return;
-  note(`The ban of ${account} is lifted`);
+  noteChange(`The ban of ${account} is lifted`, done);
   await after();
 }

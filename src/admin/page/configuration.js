@@ -1,6 +1,6 @@
 import { inOrder } from "./api.js";
 import { ask } from "./dialogs.js";
-import { badge, button, el, failure, fill, heading, note, section } from "./elements.js";
+import { badge, button, el, failure, fill, heading, noteChange, section } from "./elements.js";
 import { counted, time } from "./format.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
@@ -64,7 +64,7 @@ async function reload(api) {
     run: () => api.send("POST", "/api/reload"),
   });
   if (done === undefined) return;
-  note(`In force: ${done.hash}`);
+  noteChange(`In force: ${done.value.hash}`, done);
 }
 
 /** One setting: a scalar on one line, anything deeper as a block that can be opened. */

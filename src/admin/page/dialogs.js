@@ -1,5 +1,5 @@
 import { isToken } from "./api.js";
-import { button, el, fill, note } from "./elements.js";
+import { button, el, fill, note, unheard } from "./elements.js";
 
 /** A dialog may open over another one, and each has a title of its own. */
 let opened = 0;
@@ -149,9 +149,10 @@ async function isWritten(text) {
 }
 
 /**
- * Shows a new key once. It is kept nowhere else and cannot be shown again after the dialog closes.
+ * Shows a new key once, and who has not heard of it: `Api.send` gave both. It is kept nowhere else and
+ * cannot be shown again after the dialog closes.
  */
-export function showKey({ id, key, account }) {
+export function showKey({ value: { id, key, account }, missing }) {
   const build = (close) => {
     const shown = el("input", {
       type: "text",
@@ -180,6 +181,7 @@ export function showKey({ id, key, account }) {
       ),
       el("div", { class: "key" }, shown, button("Copy", copy)),
       told,
+      missing !== null && el("p", {}, unheard(missing, "this key may be refused")),
       el(
         "div",
         { class: "buttons" },

@@ -50,10 +50,21 @@ function present(children) {
 }
 
 /** A short announcement, which disappears after some seconds. */
-export function note(text) {
+export function note(text, shownMs = 6_000) {
   const one = el("p", { class: "note" }, text);
   document.getElementById("notes").append(one);
-  setTimeout(() => one.remove(), 6_000);
+  setTimeout(() => one.remove(), shownMs);
+}
+
+/** Names the parts of the store and the workers that have not heard of a change, and what follows. */
+export function unheard(missing, follows = "what was before may still hold") {
+  return `No answer from ${missing}: until there is one, ${follows}`;
+}
+
+/** Announces a change, and for longer who has not heard of it. `sent` is the result of `Api.send`. */
+export function noteChange(text, { missing }, follows) {
+  note(text);
+  if (missing !== null) note(unheard(missing, follows), 30_000);
 }
 
 /** A word for a state; the colour repeats it. */

@@ -1,6 +1,6 @@
 import { works } from "./accounts.js";
 import { ask, showKey } from "./dialogs.js";
-import { badge, button, el, note, table } from "./elements.js";
+import { badge, button, el, noteChange, table } from "./elements.js";
 import { changedLimits, endTime, exactly, limits, limitsText, time } from "./format.js";
 import { pagedList } from "./lists.js";
 
@@ -78,7 +78,7 @@ async function changeCaps(api, { id, caps }, reload) {
     },
   });
   if (done === undefined) return;
-  note(`Limits of key ${id}: changed`);
+  noteChange(`Limits of key ${id}: changed`, done);
   await reload();
 }
 
@@ -112,6 +112,6 @@ async function revoke(api, { id, name }, reload) {
     run: () => api.send("POST", `/api/keys/${id}/revoke`),
   });
   if (done === undefined) return;
-  note(`Key ${id} is revoked`);
+  noteChange(`Key ${id} is revoked`, done, "requests with this key may still be answered");
   await reload();
 }

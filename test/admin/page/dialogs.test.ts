@@ -200,6 +200,51 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("says after each change who has not heard of it and what may follow, and nothing if all have", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    let missing: string | undefined = "worker 2";
+    await page.route("**/api/**", async (route) => {
+      if (route.request().method() === "GET" || missing === undefined) return route.fallback();
+      const response = await route.fetch();
+      const headers = { ...response.headers(), "x-tollgate-missing": missing };
+      await route.fulfill({ response, headers });
+    });
+    const act = async (name: string, verb = name) => {
+      await page.getByRole("button", { name, exact: true }).first().click();
+      await page.getByRole("dialog").getByRole("button", { name: verb, exact: true }).click();
+    };
+    const unheard = (follows: string) => {
+      return page.getByText(`No answer from ${missing}: until there is one, ${follows}`).last();
+    };
+    const newKey = page.getByRole("dialog", { name: "The new key" });
+    const before = "what was before may still hold";
+    await act("Suspend");
+    await unheard(before).waitFor();
+    missing = "buckets 3 7 at 10.0.0.2:6379";
+    await act("Ban");
+    await unheard(before).waitFor();
+    missing = "bucket 3 at 10.0.0.2:6379, workers 1 2";
+    await act("Lift the ban");
+    await unheard(before).waitFor();
+    await act("Add key", "Create");
+    assert.match(await textOf(newKey), /workers 1 2: until there is one, this key may be refused/);
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    missing = "workers 1 3";
+    await act("Revoke");
+    await unheard("requests with this key may still be answered").waitFor();
+    missing = undefined;
+    await page.reload();
+    await act("Rotate");
+    assert.doesNotMatch(await textOf(newKey), /No answer/);
+    await page.getByRole("button", { name: "I have stored it" }).click();
+    await act("Resume");
+    await page.getByText("Resume: done").waitFor();
+    assert.equal(await page.getByText("No answer from").count(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

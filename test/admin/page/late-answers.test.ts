@@ -111,7 +111,8 @@ describe("a list", () => {
 
 const DIALOGS = `
   const { createKey } = await import("/page/accounts.js");
-  const api = { get: hold, send: (method, path) => hold(method + " " + path) };
+  const send = async (method, path) => ({ value: await hold(method + " " + path), missing: null });
+  const api = { get: hold, send };
   const config = { environments: { e: {} }, plans: { free: {} } };
   const titles = () => [...document.querySelectorAll("dialog h2")].map((one) => one.textContent);
   const press = async (text) => {
@@ -134,7 +135,7 @@ describe("a dialog", () => {
         const notes = [...document.querySelectorAll(".note")].map((one) => one.textContent);
         ends.push([titles(), document.querySelector("dialog input")?.value, notes]);
         if (titles().length > 0) await press("I have stored it");
-        ends.push((await done)?.id);
+        ends.push((await done)?.value.id);
       }
       void createKey(api);
       await answer("/api/config", config).then(() => press("Create"));
