@@ -4,7 +4,7 @@ import type { ReloadResult } from "../../config/reload.ts";
 import { planMissing } from "../../config/unserved-records.ts";
 import { type EditRefusal, type EditResult, usageRefusal } from "../../core/keys/edit-rules.ts";
 import { isAddressName, type Records } from "../../core/keys/records.ts";
-import { applyKeyEdit, type KeyStore } from "../../stores/keys/key-store.ts";
+import { applyKeyEdit, type KeyStore, publicReason } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
 import type { GatewayDirectory, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
@@ -107,7 +107,7 @@ export async function applyEdit<T>(
     if (result.ok) await deps.spreadKeys(onUnanswered);
   } catch (error) {
     deps.log.error("keys_unchanged", { why: errorMessage(error) });
-    const message = "The key records could not be changed: the log says why";
+    const message = publicReason(error) ?? "The key records could not be changed: the log says why";
     return { ok: false, response: problemResponse("store_unavailable", message, RETRY_AFTER_1) };
   }
   return result.ok ? { ok: true, value: result } : { ok: false, response: refusalResponse(result) };

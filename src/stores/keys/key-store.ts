@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import { meterNames } from "../../config/queries/meter-names.ts";
 import { conflictRefusal, type EditResult, type KeyContext } from "../../core/keys/edit-rules.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
+import { StoreFailure } from "../redis/store-failure.ts";
 
 /** One edit of all records: the new records, and the result for the editor. */
 export type RecordEdit<T> = (records: Records) => {
@@ -119,6 +120,14 @@ export function applyKeyEdit<T>(
       return { records: result.ok ? result.records : records, result };
     }),
   );
+}
+
+/**
+ * Why Redis did not take a change, for the one who asked for it. Undefined for any other error: its
+ * message may repeat a part of a record.
+ */
+export function publicReason(error: unknown): string | undefined {
+  return error instanceof StoreFailure ? error.message : undefined;
 }
 
 /** The result that applyKeyEdit would have with the records as they are known now. Changes nothing. */

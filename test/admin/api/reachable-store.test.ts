@@ -84,7 +84,7 @@ it("records that may not be written tell that they have no id", async () => {
   assert.deepEqual(JSON.parse(String(body)), { id: null, place: "./keys.json", damaged: [] });
 });
 
-it("a change of records that fails is an error in the log, and its reason stands there alone", async () => {
+it("a change of records that fails for another reason than its store is an error in the log, and its reason stands there alone", async () => {
   const logged: unknown[] = [];
   const keys = { change: () => Promise.reject(new Error("the disk is full")) };
   const deps = { keys, log: { error: (...line: unknown[]) => logged.push(line) } };

@@ -51,6 +51,17 @@ it("a gateway that has no records yet does not say that there are none", async (
   }
 });
 
+it("a change of records says why their store cannot be reached, without its password", async () => {
+  const store = `redis://:canary-password@127.0.0.1:${await freePort()}`;
+  await using house = await startTestGateway({ config: { ...CONFIG, store } });
+  const body = JSON.stringify({ environment: "production", plan: "free" });
+  const asked = await house.admin("/api/keys", { method: "POST", body });
+  const { message } = (await asked.json()) as { message: string };
+  assert.deepEqual([asked.status, asked.headers.get("retry-after")], [503, "1"]);
+  assert.match(message, /^Cannot change the keys in .*: Redis cannot be reached: ECONNREFUSED/);
+  assert.doesNotMatch(message, /canary/);
+});
+
 it("a gateway that has read that there are none says so", async () => {
   const redis = await startRedis();
   try {
