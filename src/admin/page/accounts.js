@@ -159,7 +159,11 @@ function fieldsOfKey({ environments, plans }, joins) {
     !joins && { name: "environment", label: "Environment", options: Object.keys(environments) },
     !joins && { name: "plan", label: "Plan", options: Object.keys(plans) },
     { name: "name", label: "Name", hint: "For people: who has it, and where it is used." },
-    !joins && { name: "account", label: "Account", hint: "Empty: a new one of its own." },
+    !joins && {
+      name: "account",
+      label: "Account",
+      hint: "Empty: a new one of its own. For one that exists, its own plan, or add the key on its page.",
+    },
     {
       name: "expires",
       label: "Expires after",

@@ -234,7 +234,7 @@ export function accountConflict(
     limits !== undefined && limits.length > 0 && limitsText(limits) !== limitsText(account.limits);
   if (otherPlan || otherLimits) {
     const asked = terms(plan ?? account.plan, limits ?? account.limits);
-    return `Cannot add a key on ${asked} to account ${account.id}, which is on ${terms(account.plan, account.limits)}: leave them out, or change them for all of its keys with \`accounts set ${account.id}\``;
+    return `Cannot add a key on ${asked} to account ${account.id}, which is on ${terms(account.plan, account.limits)}: name that or none, or change it for all of its keys with \`accounts set ${account.id}\``;
   }
   if (Object.entries(meta ?? {}).some(([name, value]) => (account.meta[name] ?? "") !== value)) {
     return `Cannot add a key with other metadata to account ${account.id}: change that with \`accounts set ${account.id} --meta\``;

@@ -245,6 +245,25 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("for a key of an account that exists on another plan says what can be done in it", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ account: "exist", plan: "pro" });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.getByRole("button", { name: "Create a key" }).click();
+    const dialog = page.getByRole("dialog", { name: "Create a key" });
+    await dialog.getByLabel("Account", { exact: true }).fill("exist");
+    await dialog
+      .getByText("For one that exists, its own plan, or add the key on its page")
+      .waitFor();
+    await dialog.getByRole("button", { name: "Create" }).click();
+    await dialog.getByText(/exist, which is on plan pro: name that or none, or/).waitFor();
+    await dialog.getByLabel("Plan").selectOption("pro");
+    await dialog.getByRole("button", { name: "Create" }).click();
+    const told = page.getByRole("dialog", { name: "The new key" }).getByText(/^Key k_/);
+    assert.match(await textOf(told), /of account exist\./);
+    assert.deepEqual(complaints, []);
+  });
+
   it("takes a limit as the command line does: with a point or an exponent it changes nothing", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();
