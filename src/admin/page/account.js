@@ -45,6 +45,12 @@ export function accountView({ api, live, id }) {
     fillOnce(trouble, error, failure(error, load));
   };
   const showUsage = () => drawUsage({ api, get, id, usage, reload: load }).catch(tell);
+  /** The bans are read again when the usage tells another one than before. */
+  const followUsage = async () => {
+    const { ban } = usage.dataset;
+    await showUsage();
+    if (usage.dataset.ban !== ban) await drawWhy({ get, id, why });
+  };
   const load = async () => {
     try {
       const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
@@ -68,7 +74,7 @@ export function accountView({ api, live, id }) {
   const isDue = () => trouble.hasChildNodes() || hasEnded(content);
   void load();
   const timers = [
-    setInterval(() => document.hidden || void (isDue() ? load() : showUsage()), USAGE_EVERY_MS),
+    setInterval(() => document.hidden || void (isDue() ? load() : followUsage()), USAGE_EVERY_MS),
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
   const end = live.onRoutes(load);

@@ -16,6 +16,7 @@ export async function drawUsage({ api, get, id, usage, reload }) {
   }
   const { windows, observed = [], strikes, ban } = report;
   const text = JSON.stringify(report);
+  usage.dataset.ban = JSON.stringify(ban);
   if (usage.dataset.shown === text) return;
   usage.dataset.shown = text;
   fill(

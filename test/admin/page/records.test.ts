@@ -104,6 +104,22 @@ describe("keys and accounts on the page", () => {
     });
   });
 
+  it("a ban is listed with its reason, and its lift, as soon as the usage of the account tells them", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText(/^This gateway remembers no ban/).waitFor();
+    // The account as a whole is not read again.
+    await page.route(`**/api/accounts/${account}`, () => {});
+    await write(house, "POST", "/api/bans", { id: account, for: "1h", reason: "theirs" });
+    await page.getByText("Banned by hand: theirs").waitFor();
+    await write(house, "DELETE", `/api/bans/${account}`);
+    await page
+      .getByRole("region", { name: "Recent bans" })
+      .getByText(/^lifted/)
+      .waitFor();
+  });
+
   it("a ban that takes the place of another one is listed, though their number is as before", async () => {
     await using house = await startTestGateway();
     const [first, second, third] = [await house.issue(), await house.issue(), await house.issue()];
