@@ -10,7 +10,7 @@ function focusPager(element, turned) {
   (same ?? element.querySelector(".pager :enabled"))?.focus();
 }
 
-function pager({ items, next, total, from, turn }) {
+function pager({ items, next, total, from, isMoved, turn }) {
   // An account may be called "next", and its link keeps the focus by its name.
   const step = (kind, name, by, disabled) => {
     const focus = `${kind} page`;
@@ -21,7 +21,11 @@ function pager({ items, next, total, from, turn }) {
     "div",
     { class: "pager" },
     step("previous", "Previous", -1, from === 0),
-    el("span", {}, `${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`),
+    el(
+      "span",
+      {},
+      `${isMoved ? "about " : ""}${count(from + 1)} to ${count(from + items.length)} of ${count(total)}`,
+    ),
     step("next", "Next", 1, next === undefined),
   );
 }
@@ -35,6 +39,8 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const element = el("div", {}, el("p", { class: "empty" }, "Loading…"));
   let trail = [];
   let at = 0;
+  /** The number of all items when the first page was read: with another one, the places have moved. */
+  let totalAtStart;
   /** Responses may arrive out of order: only that of the last request counts. */
   let asked = 0;
   let shown = "";
@@ -57,6 +63,7 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   };
   const place = ({ items, next, total, missing }, { turned = 0 }) => {
     onTotal(total);
+    if (at === 0) totalAtStart = total;
     const text = JSON.stringify([trail[at], items, next, total, missing]);
     // A key that ends by itself is told in the same words before and after.
     if (text === shown && !hasEnded(element)) return;
@@ -75,7 +82,8 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
       at = here + by;
       return load({ turned: by });
     };
-    return pager({ ...page, from: here * rows, turn });
+    const isMoved = page.total !== totalAtStart;
+    return pager({ ...page, from: here * rows, isMoved, turn });
   };
   const show = (wanted) => {
     const url = new URL(wanted, location.origin);

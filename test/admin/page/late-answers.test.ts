@@ -91,9 +91,9 @@ describe("a list", () => {
       return [more, fewer, state()];
     `);
     assert.deepEqual(known, [
-      ["yPrevious2 to 2 of 5Next", true],
-      ["yPrevious2 to 2 of 2Next", false],
-      ["yPrevious2 to 2 of 2Next", true],
+      ["yPreviousabout 2 to 2 of 5Next", true],
+      ["yPreviousabout 2 to 2 of 2Next", false],
+      ["yPreviousabout 2 to 2 of 2Next", true],
     ]);
   });
 

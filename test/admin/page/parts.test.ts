@@ -100,7 +100,7 @@ it("a list is turned no further than it goes, by the way that its last answer to
   assert.deepEqual(await runs(TURNED), {
     paths: ["/a?limit=1", "/a?1", "/a?limit=1", "/a?2", "/a?2", "/b?limit=1"],
     states: [first, second, first, second],
-    after: ["2 to 2 of 3", "1 to 1 of 3"],
+    after: ["about 2 to 2 of 3", "1 to 1 of 3"],
   });
 });
 

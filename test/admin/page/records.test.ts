@@ -78,6 +78,19 @@ describe("keys and accounts on the page", () => {
     }
   });
 
+  it("a later page of keys has its places only about, once keys were added before it", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    await house.issue({ account, count: 59 });
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Next" }).click();
+    await page.getByText("51 to 60 of 60", { exact: true }).waitFor();
+    await house.issue({ account, count: 3 });
+    await page.getByText("about 51 to 60 of 63", { exact: true }).waitFor();
+    await page.getByRole("button", { name: "Previous" }).click();
+    await page.getByText("1 to 50 of 63", { exact: true }).waitFor();
+  });
+
   it("usage by day has the newest day first", async () => {
     const clock = { nowMs: Date.UTC(2026, 9, 20, 12) };
     await using house = await startTestGateway({
