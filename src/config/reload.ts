@@ -122,8 +122,6 @@ export type ReloadDecision =
       readonly reasons: readonly string[];
       /** Why, for everybody: it quotes neither the file nor a record. */
       readonly summary: string;
-      /** Whether a file could not be read for now, so that nothing was judged. */
-      readonly isUnread?: true;
     };
 
 export type ReloadContext = {
@@ -144,9 +142,8 @@ export function decideReload(
   if (!loaded.ok) {
     const { mistakes, unread } = loaded;
     if (unread !== undefined) {
-      const why = `the configuration cannot be read yet: ${unread}; it is tried again each second`;
-      const summary = "it cannot be read yet";
-      return { ok: false, mistakes: [], reasons: [why], summary, isUnread: true };
+      const why = `the configuration cannot be read yet: ${unread}`;
+      return { ok: false, mistakes: [], reasons: [why], summary: "it cannot be read yet" };
     }
     return { ok: false, mistakes, reasons: [], summary: placeOf(mistakes[0]) };
   }

@@ -163,6 +163,7 @@ class Service {
   }
 
   async #load(load: typeof loadConfigAside): Promise<LoadResult> {
+    clearTimeout(this.#again);
     const fromMs = Date.now();
     const loaded = await load(this.#serving.file, this.#serving.env);
     if (loaded.ok) {
@@ -171,15 +172,16 @@ class Service {
     }
     // A refused configuration may be mended by a save of a file that only it names.
     await this.#watch.setFiles(loaded.files, fromMs, !loaded.ok);
-    if (!loaded.ok && loaded.unread !== undefined) this.#tryAgain();
-    return loaded;
+    if (loaded.ok || loaded.unread === undefined) return loaded;
+    this.#tryAgain();
+    return { ...loaded, unread: `${loaded.unread}; it is tried again each second` };
   }
 
   /** Reloads a little later, without a line, because files that cannot be read yet are not saved again. */
   #tryAgain(): void {
     clearTimeout(this.#again);
     this.#again = setTimeout(() => {
-      if (!this.#ending) this.#gateway?.reload().catch((error) => this.#onCrash(error));
+      if (!this.#ending) this.#gateway?.reload(true).catch((error) => this.#onCrash(error));
     }, TRY_AGAIN_MS).unref();
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { chmod } from "node:fs/promises";
+import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
@@ -46,7 +47,7 @@ function limitFiles(pid: number | undefined, files: string): string {
 }
 
 it(
-  "a configuration that is saved while no file can be opened is taken when one can, and told once, as no mistake",
+  "a configuration that is saved while no file can be opened is taken when one can, and told to who asked alone, as no mistake",
   needing("prlimit"),
   async () => {
     await using backend = await startTestUpstream();
@@ -66,17 +67,27 @@ it(
     const why =
       "the configuration cannot be read yet: too many files are open; raise their limit (ulimit -n), or lower limits.connections; it is tried again each second";
     assert.ok(body.toString().includes(why), body.toString());
-    assert.deepEqual(
-      refusals().map((refusal) => refusal.why),
-      [why],
-    );
+    // A reload that somebody asked for is told in the log, and a further try is not.
+    await eventually(() => {
+      const whys = refusals().map((refusal) => refusal.why);
+      assert.deepEqual(whys, [why, why]);
+    });
     assert.ok(!served.said.some(({ kind }) => kind === "config_reloaded"));
 
+    await sleep(1_500);
     limitFiles(pid, files);
     await served.running.line(({ kind }) => kind === "config_reloaded");
-    assert.equal(refusals().length, 1);
+    assert.equal(refusals().length, 2);
     const shown = await fetch(`${served.adminUrl}/api/config`);
     assert.match(JSON.stringify(await shown.json()), /"drain":"2s"/);
+
+    limitFiles(pid, "3");
+    assert.equal((await reload()).status, 409);
+    limitFiles(pid, files);
+    assert.equal((await reload()).status, 200);
+    await sleep(1_500);
+    const taken = served.said.filter(({ kind }) => kind === "config_reloaded");
+    assert.equal(taken.length, 2, "a reload in between is the last try");
   },
 );
 

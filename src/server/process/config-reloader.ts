@@ -47,22 +47,32 @@ export class ConfigReloader {
     return this.#failed;
   }
 
-  reload(): Promise<ReloadResult> {
-    return this.#reloading.run(() => this.#reloadOnce());
+  /** `isRetry`: see ServedGateway. */
+  reload(isRetry = false): Promise<ReloadResult> {
+    return this.#reloading.run(() => this.#reloadOnce(isRetry));
   }
 
-  async #reloadOnce(): Promise<ReloadResult> {
+  async #reloadOnce(isRetry: boolean): Promise<ReloadResult> {
     const loaded = await this.#parts.options.load();
     const isHarmless = !loaded.ok || !takesPlansAway({ from: this.#config, to: loaded.config });
     // With workers, the process that watches them judges the plans for all.
-    if (isHarmless || this.#parts.options.supervised === true) return this.#replace(loaded);
+    if (isHarmless || this.#parts.options.supervised === true) {
+      const isQuiet = isRetry && !loaded.ok && loaded.unread !== undefined;
+      return this.#replace(loaded, { isQuiet });
+    }
     return this.#parts.stores.keys.betweenChanges((reread) => {
-      return this.#replace(loaded, () => reread().catch(() => undefined));
+      return this.#replace(loaded, { reread: () => reread().catch(() => undefined) });
     });
   }
 
-  /** `reread`: reads the newest records, because accounts may have a plan that goes. */
-  async #replace(loaded: LoadResult, reread?: () => Promise<void>): Promise<ReloadResult> {
+  /**
+   * `reread`: reads the newest records, because accounts may have a plan that goes. `isQuiet`: that
+   * it is refused has been told.
+   */
+  async #replace(
+    loaded: LoadResult,
+    { reread, isQuiet = false }: { reread?: () => Promise<void>; isQuiet?: boolean },
+  ): Promise<ReloadResult> {
     const from = this.#config;
     const { keys } = this.#parts.stores;
     const judge = () =>
@@ -70,9 +80,7 @@ export class ConfigReloader {
     await reread?.();
     const next = judge();
     if (!next.ok) {
-      // Tried again each second, and one line when that begins is enough.
-      const isToldAlready = next.isUnread && this.#failed === next.summary;
-      if (!isToldAlready) this.#kept(reloadErrors(next), next.summary);
+      if (!isQuiet) this.#kept(reloadErrors(next), next.summary);
       return next;
     }
     const { config, warnings } = next;

@@ -54,6 +54,8 @@ export type GatewayHandle = {
 
 /** A gateway as the process sees it that ends with it. */
 export type ServedGateway = GatewayHandle & {
+  /** `isRetry`: nobody asked, because a file could not be read before. That it still cannot is not logged. */
+  reload(isRetry?: boolean): Promise<ReloadResult>;
   /** Logs the units that it owes to the store as lost, because the process ends without charging them. */
   dropOwed(): void;
 };

@@ -243,8 +243,8 @@ export class RunningGateway implements ServedGateway {
     await telemetry.configure(this.#config.telemetry, teller);
   }
 
-  reload(): Promise<ReloadResult> {
-    return this.#reloader.reload();
+  reload(isRetry = false): Promise<ReloadResult> {
+    return this.#reloader.reload(isRetry);
   }
 
   async refreshKeys(): Promise<void> {
