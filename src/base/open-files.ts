@@ -59,11 +59,63 @@ export function clientConnectionsMax(upstreamConnections: number): number {
   return Math.floor(Math.max(CLIENTS_SHARE_MIN * filesMax, most));
 }
 
-/** The sockets to upstreams that this process has open, and the most that it may have. */
-export const upstreamSockets = { open: 0, max: UNKNOWN_MAX };
+/**
+ * The sockets to upstreams. Up to `part` of them each upstream may open whatever others have; those
+ * `beyond` come out of the `common` ones, which whoever comes first has.
+ */
+export const upstreamFiles = { open: 0, part: UNKNOWN_MAX, beyond: 0, common: UNKNOWN_MAX };
 
-/** Leaves `clientConnections` and the admin listener their files: the upstreams have the others. */
-export function reserveFiles(clientConnections: number): void {
+/** The sockets to one upstream. Nobody who holds those of another one can take its part. */
+export class UpstreamSockets {
+  /** The most that its requests need, so that it keeps no others from the rest. */
+  needed: number;
+  #open = 0;
+  #beyond = 0;
+
+  constructor(needed: number) {
+    this.needed = needed;
+  }
+
+  /** Whether it may open no further one for now. */
+  get isFull(): boolean {
+    return !this.#hasPart && upstreamFiles.beyond >= upstreamFiles.common;
+  }
+
+  get #hasPart(): boolean {
+    return this.#open - this.#beyond < Math.min(this.needed, upstreamFiles.part);
+  }
+
+  opened(): void {
+    const beyond = this.#hasPart ? 0 : 1;
+    this.#count(1, beyond);
+  }
+
+  closed(): void {
+    this.#count(-1, this.#beyond > 0 ? -1 : 0);
+  }
+
+  #count(open: number, beyond: number): void {
+    this.#open += open;
+    this.#beyond += beyond;
+    upstreamFiles.open += open;
+    upstreamFiles.beyond += beyond;
+  }
+}
+
+/**
+ * Leaves `clientConnections` and the admin listener their files: the upstreams have the others, half
+ * of them in equal parts.
+ */
+export function reserveFiles(
+  clientConnections: number,
+  upstreamConnections: readonly number[],
+): void {
   const left = filesLeft() - clientConnections;
-  upstreamSockets.max = Math.floor(Math.max(UPSTREAMS_SHARE_MIN * filesMax, left));
+  const most = Math.floor(Math.max(UPSTREAMS_SHARE_MIN * filesMax, left));
+  const part = Math.floor(most / 2 / Math.max(1, upstreamConnections.length));
+  upstreamFiles.part = part;
+  upstreamFiles.common = upstreamConnections.reduce(
+    (rest, one) => rest - Math.min(one, part),
+    most,
+  );
 }

@@ -14,10 +14,10 @@ it(
   async () => {
     const module = pathToFileURL(join(import.meta.dirname, "../../src/base/open-files.ts"));
     const program = `import * as files from "${module}";
-    const { ADMIN_CONNECTIONS_MAX, clientConnectionsMax, reserveFiles, upstreamSockets } = files;
+    const { ADMIN_CONNECTIONS_MAX, clientConnectionsMax, reserveFiles, upstreamFiles } = files;
     const clients = [0, 250, 500].map(clientConnectionsMax);
-    reserveFiles(clients[1]);
-    console.log(JSON.stringify({ admin: ADMIN_CONNECTIONS_MAX, clients, upstreams: upstreamSockets.max }));`;
+    reserveFiles(clients[1], [100, 100, 50]);
+    console.log(JSON.stringify({ admin: ADMIN_CONNECTIONS_MAX, clients, upstreams: upstreamFiles }));`;
     const command = 'ulimit -n 1000 && exec "$0" --input-type=module -e "$1"';
     const run = promisify(execFile);
     const { stdout } = await run("sh", ["-c", command, process.execPath, program]);
@@ -26,6 +26,6 @@ it(
     const [most, shared, least] = clients;
     assert.deepEqual([most, least], [800, 500]);
     assert.ok(shared > 500 && shared < 700, `${shared}`);
-    assert.equal(upstreams, 250);
+    assert.deepEqual(upstreams, { open: 0, part: 41, beyond: 0, common: 250 - 3 * 41 });
   },
 );

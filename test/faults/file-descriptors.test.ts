@@ -155,3 +155,33 @@ test("while clients hold all connections that they may, probes are answered, eac
   assert.equal(await served.counted(), 2 * clients.length);
   for (const client of clients) await client[Symbol.asyncDispose]();
 });
+
+test("requests that hold all connections that one backend may have leave another backend its part", async () => {
+  const held = Promise.withResolvers<void>();
+  await using slow = await startTestUpstream(async (_seen, response) => {
+    await held.promise;
+    response.end("ok");
+  });
+  await using quick = await startTestUpstream();
+  const under = ["sh", "-c", `ulimit -n ${FILES} && exec "$@"`, "sh"];
+  const backends = [{ path: "/v1/slow", upstreams: [slow.origin] }];
+  const environment = { listen: "127.0.0.1:0", basePath: "/v1", keyTag: "live" };
+  const environments = { production: { ...environment, upstreams: [quick.origin], backends } };
+  await using served = await spawnGateway({ upstreams: [], under, config: { environments } });
+  const clients = await Promise.all(
+    Array.from({ length: FILES / 2 - CLIENTS }, () => openClient(served.port)),
+  );
+  for (const client of clients) client.write(requestBytes({ key: KEY, path: "/v1/slow" }));
+  await served.running.line(({ msg }) => msg === "open_files_short");
+  const startedMs = performance.now();
+  const answers = await Promise.all(
+    Array.from({ length: CLIENTS }, () => sendRequest(served.port, { key: KEY })),
+  );
+  for (const { status } of each(answers)) assert.equal(status, 200);
+  assert.ok(performance.now() - startedMs < 1_000);
+  held.resolve();
+  for (const client of clients) {
+    assert.equal((await client.responses(["GET"]))[0]?.status, 200);
+    await client[Symbol.asyncDispose]();
+  }
+});

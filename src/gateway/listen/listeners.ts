@@ -8,7 +8,7 @@ import { certificateEndMs } from "../runtime/certificate.ts";
 import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
-import { filesOfEach } from "./server-limits.ts";
+import { filesOfEach, reserveFilesOf } from "./server-limits.ts";
 
 type FoundDown = {
   readonly environment: string;
@@ -137,6 +137,7 @@ export class Listeners {
 
   #tellListeners(): void {
     const filesMax = filesOfEach(this.#listening);
+    reserveFilesOf(this.#listening, filesMax);
     for (const { key, environments } of this.#listening) {
       this.#listeners.get(key)?.serve({ environments, filesMax });
     }

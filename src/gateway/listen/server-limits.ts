@@ -65,20 +65,27 @@ export function warnOfFileLimit(
   gateway.log.info("connections_limited", { connections: filesMax, wanted, why });
 }
 
-/**
- * The part of the open files that each of these listeners has for its clients. Reserves them, because
- * a connection to an upstream that took the last file would leave none for a probe.
- */
+/** The part of the open files that each of these listeners has for its clients. */
 export function filesOfEach(listening: readonly ListenerSpec[]): number {
-  const pools = new Set(poolsOf(listening));
-  const upstreamConnections = [...pools].reduce(
-    (sum, { all, options }) => sum + all.length * options.connectionsMax,
-    0,
-  );
-  const filesMax = Math.floor(clientConnectionsMax(upstreamConnections) / listening.length);
+  const upstreamConnections = connectionsOf(listening).reduce((sum, each) => sum + each, 0);
+  return Math.floor(clientConnectionsMax(upstreamConnections) / listening.length);
+}
+
+/**
+ * Reserves these parts, because a connection to an upstream that took the last file would leave none
+ * for a probe.
+ */
+export function reserveFilesOf(listening: readonly ListenerSpec[], filesMax: number): void {
   const clients = listening.map(({ environments }) => {
     return Math.min(loosestLimits(environments).connections, filesMax);
   });
-  reserveFiles(clients.reduce((sum, each) => sum + each, 0));
-  return filesMax;
+  const all = clients.reduce((sum, each) => sum + each, 0);
+  reserveFiles(all, connectionsOf(listening));
+}
+
+/** The most connections of each upstream. */
+function connectionsOf(listening: readonly ListenerSpec[]): number[] {
+  return [...new Set(poolsOf(listening))].flatMap(({ all, options }) =>
+    all.map(() => options.connectionsMax),
+  );
 }

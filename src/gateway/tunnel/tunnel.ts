@@ -3,7 +3,6 @@ import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { discardInput, endThenDiscard } from "../../base/linger.ts";
-import { upstreamSockets } from "../../base/open-files.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
@@ -133,7 +132,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       // Without a server name, Node would send the name of the Host field.
       ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
     };
-    if (upstreamSockets.open >= upstreamSockets.max) {
+    if (upstream.load.sockets.isFull) {
       this.#failed(client, filesShortage());
       return;
     }
@@ -151,6 +150,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   asks(request: ClientRequest): void {
     const { gateway, exchange, target } = this.#context;
     const { connectTimeoutMs } = this.#context.service.upstreams.options;
+    const upstream = this.#upstream;
     this.#request = request;
     this.#timer = setTimeoutAfterPoll(connectTimeoutMs, () => {
       const isConnecting = request === this.#request && exchange.waiting === "connection";
@@ -160,11 +160,10 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     // Node reads it when the connection is made. The types do not declare it.
     Object.assign(request, { maxHeaderSize: HEAD_BYTES_MAX });
     request.once("socket", (socket) => {
-      countOpen(socket, upstreamSockets);
-      if (this.#upstream?.destination.session !== undefined) {
-        keepSession(socket, this.#upstream.destination.session);
-      }
-      const isTls = this.#upstream?.origin.startsWith("https:");
+      if (upstream !== undefined) countOpen(socket, upstream.load.sockets);
+      const session = upstream?.destination.session;
+      if (session !== undefined) keepSession(socket, session);
+      const isTls = upstream?.origin.startsWith("https:");
       socket.once(isTls ? "secureConnect" : "connect", () => {
         clearTimeout(this.#timer);
         exchange.countForward();

@@ -80,9 +80,12 @@ export class ConnectionShares {
     this.#addresses = new Holders(mostOfAddresses(connectionsMax));
   }
 
-  /** Limits it to the connections that are open: one of those that are held could not be opened. */
-  limitToOpen(): void {
-    this.limitTo(this.#holders.held - 1);
+  /**
+   * Limits it to the connections that are open, with those that are idle: one of those that are held
+   * could not be opened.
+   */
+  limitToOpen(idle: number): void {
+    this.limitTo(this.#holders.held - 1 + idle);
   }
 
   /** Changes the limit. Connections beyond a lower one stay until they are returned. */

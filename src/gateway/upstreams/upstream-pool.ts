@@ -76,17 +76,24 @@ export class UpstreamPool {
 
   #allowAll(load: UpstreamLoad): void {
     load.isShort = false;
+    load.sockets.needed = this.options.connectionsMax;
     load.share.limitTo(this.options.connectionsMax);
     load.share.serve();
   }
 
   /**
    * Called when no file was left for a connection, before it is released. Requests wait for those
-   * that are open until `probe` lets them open others. The upstream is not to blame.
+   * that are open until `probe` lets them open others. The upstream is not to blame. Closed ones
+   * that are idle are forgotten, because a request that gets one has to open it.
    */
   short({ load }: Upstream): void {
+    if (!load.isShort) {
+      const open = load.idle.filter((connection) => connection.open);
+      for (const [i, connection] of open.entries()) load.idle[i] = connection;
+      load.idle.length = open.length;
+    }
     load.isShort = true;
-    load.share.limitToOpen();
+    load.share.limitToOpen(load.idle.length);
   }
 
   /**
@@ -144,10 +151,10 @@ export class UpstreamPool {
 
   #free(connection: UpstreamConnection): void {
     const { upstream, account } = connection;
-    const { share, idle } = upstream.load;
+    const { share, idle, isShort } = upstream.load;
     share.onReturned(account);
     if (this.#closed) connection.close();
-    else idle.push(connection);
+    else if (connection.open || !isShort) idle.push(connection);
     share.serve();
   }
 

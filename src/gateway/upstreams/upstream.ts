@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
-import { upstreamSockets } from "../../base/open-files.ts";
+import { UpstreamSockets } from "../../base/open-files.ts";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
 import { ConnectionShares } from "./connection-shares.ts";
@@ -38,6 +38,7 @@ export class UpstreamLoad {
   /** Connections of the pool in force. */
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares;
+  readonly sockets: UpstreamSockets;
   /** Whether no further connection could be opened, because no file was left. */
   isShort = false;
   /** Requests that have a connection or wait for one, and tunnels. */
@@ -45,6 +46,7 @@ export class UpstreamLoad {
 
   constructor(connectionsMax: number) {
     this.share = new ConnectionShares(connectionsMax);
+    this.sockets = new UpstreamSockets(connectionsMax);
   }
 }
 
@@ -86,8 +88,9 @@ export class Upstream {
     this.host = new URL(origin).host;
     const host = hostOf(origin);
     this.addresses = isIP(host) === 0 ? new HostAddresses(host, options.elapsed) : undefined;
-    this.destination = destinationOf(origin, options, this.addresses);
     this.load = load ?? new UpstreamLoad(options.connectionsMax);
+    const { sockets } = this.load;
+    this.destination = { ...destinationOf(origin, options, this.addresses), sockets };
   }
 }
 
@@ -108,7 +111,7 @@ function destinationOf(
   const { protocol, port } = new URL(origin);
   const host = hostOf(origin);
   const lookup = addresses?.lookup;
-  const to = { host, lookup, sockets: upstreamSockets };
+  const to = { host, lookup };
   if (protocol === "http:") return { ...to, port: Number(port || 80), tls: undefined };
   // RFC 6066 3: an address is never sent as SNI. It is verified all the same.
   const servername = serverName ?? (isIP(host) === 0 ? host : undefined);

@@ -19,11 +19,11 @@ export type Destination = {
   readonly lookup?: LookupFunction | undefined;
   /** The last TLS session with this destination. The next connection resumes it (RFC 8446 2.2). */
   readonly session?: { ticket: Buffer | undefined };
-  /** Counts the sockets that are open, to all destinations, and says how many there may be. */
+  /** Counts the sockets that are open, and says whether there may be another one. */
   readonly sockets?: SocketCount;
 };
 
-export type SocketCount = { open: number; readonly max: number };
+export type SocketCount = { readonly isFull: boolean; opened(): void; closed(): void };
 
 export type SocketEvents = {
   /** Called when the connection is made, and over TLS when the other side has been verified. */
@@ -42,8 +42,8 @@ export type SocketEvents = {
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 
 /**
- * Opens a connection that reads without allocating, by Node's `onread` instead of a stream. If the
- * process has as many as its open files allow, it fails as it does when the system has none left.
+ * Opens a connection that reads without allocating, by Node's `onread` instead of a stream. If there
+ * are as many as the open files of the process allow, it fails as it does when the system has none left.
  */
 export function openSocket(destination: Destination, events: SocketEvents): Socket {
   const { host, port, tls, lookup } = destination;
@@ -129,7 +129,7 @@ export function filesShortage(): Error {
 }
 
 function open(to: Reading, { tls, session, sockets }: Destination): Socket {
-  if (sockets && sockets.open >= sockets.max) return new Socket().destroy(filesShortage());
+  if (sockets?.isFull) return new Socket().destroy(filesShortage());
   const socket = tls === undefined ? connect(to) : secure(to, tls, session);
   if (sockets) countOpen(socket, sockets);
   return socket;
@@ -137,10 +137,8 @@ function open(to: Reading, { tls, session, sockets }: Destination): Socket {
 
 /** Counts a socket until it is closed. */
 export function countOpen(socket: Socket, sockets: SocketCount): void {
-  sockets.open += 1;
-  socket.once("close", () => {
-    sockets.open -= 1;
-  });
+  sockets.opened();
+  socket.once("close", () => sockets.closed());
 }
 
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };

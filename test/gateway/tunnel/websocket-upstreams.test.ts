@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { it } from "vitest";
-import { upstreamSockets } from "../../../src/base/open-files.ts";
+import { upstreamFiles } from "../../../src/base/open-files.ts";
 import { startByteUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -93,8 +93,8 @@ it("a WebSocket handshake for which the process may open no connection waits for
   const upstream = await startWebSocketUpstream();
   await using house = await startTestGateway({ upstream, environment: { api: null } });
   const { key } = await house.issue();
-  const { max } = upstreamSockets;
-  upstreamSockets.max = 0;
+  const { part, common } = upstreamFiles;
+  Object.assign(upstreamFiles, { part: 0, common: 0 });
   try {
     const opening = openWebSocket(`${house.url}/v1/live`, { key });
     await eventually(() => {
@@ -105,15 +105,15 @@ it("a WebSocket handshake for which the process may open no connection waits for
       );
     });
     assert.equal(upstream.seen.length, 0);
-    upstreamSockets.max = max;
+    Object.assign(upstreamFiles, { part, common });
     await using client = await opening;
     client.socket.send("hello");
     await eventually(() => assert.equal(client.messages[0]?.data.toString(), "hello"));
-    assert.equal(upstreamSockets.open, 1);
+    assert.equal(upstreamFiles.open, 1);
   } finally {
-    upstreamSockets.max = max;
+    Object.assign(upstreamFiles, { part, common });
   }
-  await eventually(() => assert.equal(upstreamSockets.open, 0));
+  await eventually(() => assert.equal(upstreamFiles.open, 0));
   assert.equal(house.said.filter(({ kind }) => kind === "upstream_down").length, 0);
   await house.law();
 });

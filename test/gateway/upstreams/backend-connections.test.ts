@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
+import { upstreamFiles } from "../../../src/base/open-files.ts";
+import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openClient } from "../../support/wire/client.ts";
@@ -59,6 +62,30 @@ describe("a request for which there is no connection left", () => {
     assert.deepEqual(await Promise.all(answers.map(async (each) => (await each).text())), [
       ...["/v1/a", "/v1/b", "/v1/c"],
     ]);
+    await house.law();
+  });
+
+  it("gets an idle one where the process may open no other", async () => {
+    await using backend = await startTestUpstream(async (seen, response) => {
+      if (seen.target === "/v1/once") {
+        response.setHeader("Connection", "close");
+        await sleep(50);
+      }
+      response.end();
+    });
+    await using house = await startTestGateway({ upstream: backend, environment: { api: null } });
+    const { key } = await house.issue();
+    const ask = async (path: string) => assert.equal((await house.ask(key, path)).status, 200);
+    await Promise.all([ask("/v1/kept"), ask("/v1/once")]);
+    await eventually(() => assert.equal(upstreamFiles.open, 1));
+    const { part, common } = upstreamFiles;
+    Object.assign(upstreamFiles, { part: 0, common: 0 });
+    try {
+      await ask("/v1/more");
+    } finally {
+      Object.assign(upstreamFiles, { part, common });
+    }
+    assert.equal(upstreamFiles.open, 1);
     await house.law();
   });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "vitest";
-import { upstreamSockets } from "../../../src/base/open-files.ts";
+import { upstreamFiles } from "../../../src/base/open-files.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
@@ -51,12 +51,12 @@ describe("a backend that is down", () => {
     const [failing] = pool.upstreams.all;
     assert.ok(failing);
     fail(pool.upstreams, upstream.origin, 5);
-    const { max } = upstreamSockets;
-    upstreamSockets.max = 0;
+    const { part, common } = upstreamFiles;
+    Object.assign(upstreamFiles, { part: 0, common: 0 });
     pool.clock.ms += 1_000;
     pool.upstreams.probe();
     await eventually(() => assert.equal(failing.endProbe, undefined));
-    upstreamSockets.max = max;
+    Object.assign(upstreamFiles, { part, common });
     assert.equal(failing.why, "ECONNREFUSED");
     pool.clock.ms += 1_000;
     pool.upstreams.probe();
