@@ -49,8 +49,8 @@ export class Incidents {
   /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
   readonly #away = new Map<string, Outage>();
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
-  /** Since when the state file of a memory store cannot be written. */
-  #unwrittenMs = Number.POSITIVE_INFINITY;
+  /** By gateway with a memory store, since when its state file cannot be written. */
+  readonly #unwrittenMs = new Map<unknown, number>();
   /** By bucket and day: those on which an outage ended. */
   readonly #returnDays = new Set<string>();
   readonly #running: Run[] = [];
@@ -98,10 +98,10 @@ export class Incidents {
       const firstMs = this.#workersMs.get(worker) ?? atMs - UNLOGGED_MS;
       this.#workersLost.push({ firstMs, lastMs: atMs });
     }
-    if (name === "state_file_unwritten") this.#unwrittenMs = Math.min(this.#unwrittenMs, atMs);
-    if (name === "state_file_written" || name === "stopped") {
-      this.#unwrittenMs = Number.POSITIVE_INFINITY;
+    if (name === "state_file_unwritten") {
+      this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
     }
+    if (name === "state_file_written" || name === "stopped") this.#unwrittenMs.delete(gateway);
     if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
     else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
     else if (name === "charges_lost") this.#addLost(line, atMs);
@@ -301,7 +301,8 @@ export class Incidents {
       .filter((outage) => gateway === undefined || outage.gateway === gateway)
       .map(({ sinceMs }) => sinceMs);
     const isUnnamed = accounts === undefined && line.worker === undefined;
-    const sinceMs = isUnnamed ? atMs : Math.min(atMs, this.#unwrittenMs, ...since);
+    const unwrittenMs = this.#unwrittenMs.get(gateway) ?? atMs;
+    const sinceMs = isUnnamed ? atMs : Math.min(atMs, unwrittenMs, ...since);
     this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });
   }
 }

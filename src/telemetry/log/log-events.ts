@@ -198,7 +198,7 @@ export const LOG_EVENTS = {
   },
   state_file_written: {
     level: "info",
-    members: ["stateFile"],
+    members: ["gateway", "stateFile"],
     meaning: "The state file can be written again",
   },
   keys_readable: {

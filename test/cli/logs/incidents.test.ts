@@ -86,17 +86,20 @@ describe("incidents in logs", () => {
     assert.deepEqual([lostIn(true, -HOUR_MS, -10_000), lostIn(true, -HOUR_MS, -10_001)], [3, 0]);
   });
 
-  it("are lost units of each period since the state file could not be written, until it was or the process stopped", () => {
-    const lostIn = (then: string) => {
+  it("are lost units of each period since the state file could not be written, until it was or its process stopped", () => {
+    const lostIn = (end: string) => {
+      const [msg = "", gateway] = end.split(" ");
       const incidents = new Incidents();
-      const lost = { msg: "charges_lost", units: 3, accounts: "production:acme 3" };
-      const lines = [{ msg: "event", kind: "state_file_unwritten" }, { msg: then }, lost];
+      const lost = { units: 3, accounts: "production:acme 3", gateway: "a" };
+      const unwritten = { msg: "event", kind: "state_file_unwritten", gateway: "a" };
+      const lines = [unwritten, { msg, gateway }, { msg: "charges_lost", ...lost }];
       for (const [i, line] of lines.entries()) {
         incidents.event({ ...line, time: NOON + i * HOUR_MS });
       }
       return incidents.lostOf(ACME, HOUR);
     };
-    assert.deepEqual(["draining", "state_file_written", "stopped"].map(lostIn), [3, 0, 0]);
+    const ends = ["draining a", "state_file_written a", "stopped a", "stopped b"];
+    assert.deepEqual(ends.map(lostIn), [3, 0, 0, 3]);
   });
 
   it("take the latest process for the one that runs, in whatever order the logs come", () => {
