@@ -189,14 +189,18 @@ export function unservedPlans(
 
 /**
  * Names the accounts that a list of usage is without, and what brings them into it; undefined without
- * any. It has no comma, because commas separate what the admin API names as missing, and no name of a
- * plan, because a field holds ASCII alone.
+ * any. Those without a working key are left out, because a reload may drop their plan for good, and
+ * those of an environment that another gateway may serve. It has no comma, because commas separate
+ * what the admin API names as missing, and no name of a plan, because a field holds ASCII alone.
  */
 export function describeUncounted(
-  config: Pick<Config, "plans">,
-  accounts: readonly AccountRecord[],
+  config: Pick<Config, "plans" | "environments">,
+  { keys, accounts }: Records,
+  nowMs: number,
 ): string | undefined {
-  const without = stranded(config, accounts);
+  const served = new Set(config.environments.map(({ name }) => name));
+  const there = accounts.filter(({ environment }) => served.has(environment));
+  const without = withWorkingKeys(stranded(config, there), keys, nowMs);
   if (without.length === 0) return undefined;
   const { ids, more } = firstOf(without);
   const what = without.length === 1 ? "account" : "accounts";

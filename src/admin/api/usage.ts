@@ -74,8 +74,8 @@ export async function listUsage({ deps, query }: ApiRequest): Promise<AdminRespo
       page.map(({ report }) => report),
     );
   });
-  const { accounts } = deps.keys.records();
-  return withMissing(listed, describeUnlisted(deps.config(), accounts, filter));
+  const judged = { filter, nowMs: deps.now() };
+  return withMissing(listed, describeUnlisted(deps.config(), deps.keys.records(), judged));
 }
 
 /**

@@ -136,9 +136,9 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
     usage: (selector) => answered(config, () => usage(selector)),
     usageOfAll: (filter) =>
       answered(config, async (missing) => {
-        const { accounts } = keys.records();
-        const value = await readUsage(quotas, accounts, config, filter, missing);
-        const unlisted = describeUnlisted(config, accounts, filter);
+        const records = keys.records();
+        const value = await readUsage(quotas, records.accounts, config, filter, missing);
+        const unlisted = describeUnlisted(config, records, { filter, nowMs: now() });
         return { ok: true, value, ...(unlisted !== undefined && { missing: [unlisted] }) };
       }),
     counts: () =>

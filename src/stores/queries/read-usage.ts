@@ -109,8 +109,8 @@ export async function readAllCounts(
 
 /**
  * The usage of all accounts that match, those that are nearest to a limit first. Charges nothing.
- * Accounts whose plan is not configured are left out: `describeUnlisted` names them. Rejects if the store is unreachable. If only
- * a part of it is, rejects unless `onMissing` is given.
+ * Accounts without limits are left out: `describeUnlisted` names them. Rejects if the store is
+ * unreachable. If only a part of it is, rejects unless `onMissing` is given.
  */
 export async function readUsage(
   quotas: Pick<QuotaAdmin, "peek" | "partOf">,
@@ -149,19 +149,17 @@ function isChosen(account: AccountRecord, { environment, plan }: UsageFilter): b
 }
 
 /**
- * Names the accounts that match and that `readUsage` leaves out, and why; undefined without any. An
- * account without limits has used no share of one.
+ * Names the accounts that match and whose keys work, but that `readUsage` leaves out, and why;
+ * undefined without any. An account without limits has used no share of one.
  */
 export function describeUnlisted(
-  terms: Pick<Config, "plans">,
-  accounts: readonly AccountRecord[],
-  filter: UsageFilter,
+  terms: Pick<Config, "plans" | "environments">,
+  { keys, accounts }: Records,
+  { filter, nowMs }: { readonly filter: UsageFilter; readonly nowMs: number },
 ): string | undefined {
   if ((filter.over ?? 0) > 0) return undefined;
-  return describeUncounted(
-    terms,
-    accounts.filter((account) => isChosen(account, filter)),
-  );
+  const chosen = accounts.filter((account) => isChosen(account, filter));
+  return describeUncounted(terms, { keys, accounts: chosen }, nowMs);
 }
 
 /**

@@ -111,6 +111,14 @@ describe("an account", () => {
     for (const query of ["?over=1", "?plan=other", "?env=staging"]) {
       assert.deepEqual(await missing(query), [200, 0, undefined], query);
     }
+    // Another gateway with the same records may serve the environment, and has the plan.
+    const environments = house.config.environments as unknown[];
+    const served = environments.splice(0);
+    assert.deepEqual(await missing(""), [200, 0, undefined]);
+    environments.push(...served);
+    assert.deepEqual(await missing(""), [200, 0, named]);
+    await house.ask("POST", "/api/keys/acme/revoke", { body: {} });
+    assert.deepEqual(await missing(""), [200, 0, undefined], "a reload may drop the plan");
   });
 
   it("is shown with its keys by its ID or one of them, and by no part of an ID", async () => {
