@@ -148,11 +148,13 @@ async function isWritten(text) {
   }
 }
 
+export const REFUSED = "this key may be refused";
+
 /**
- * Shows a new key once, and who has not heard of it: `Api.send` gave both. It is kept nowhere else and
- * cannot be shown again after the dialog closes.
+ * Shows a new key once, and who has not heard of it, with what follows: `Api.send` gave both. It is
+ * kept nowhere else and cannot be shown again after the dialog closes.
  */
-export function showKey({ value: { id, key, account }, missing }) {
+export function showKey({ value: { id, key, account }, missing }, follows = REFUSED) {
   const build = (close) => {
     const shown = el("input", {
       type: "text",
@@ -181,7 +183,7 @@ export function showKey({ value: { id, key, account }, missing }) {
       ),
       el("div", { class: "key" }, shown, button("Copy", copy)),
       told,
-      missing !== null && el("p", {}, unheard(missing, "this key may be refused")),
+      missing !== null && el("p", {}, unheard(missing, follows)),
       el(
         "div",
         { class: "buttons" },

@@ -1,5 +1,5 @@
 import { works } from "./accounts.js";
-import { ask, showKey } from "./dialogs.js";
+import { ask, REFUSED, showKey } from "./dialogs.js";
 import { badge, button, el, noteChange, table } from "./elements.js";
 import { changedLimits, endTime, exactly, limits, limitsText, time } from "./format.js";
 import { pagedList } from "./lists.js";
@@ -99,7 +99,7 @@ async function rotate(api, { id, account }, reload) {
     run: ({ grace }) => api.send("POST", `/api/keys/${id}/rotate`, { grace }),
   });
   if (issued === undefined) return;
-  await showKey(issued);
+  await showKey(issued, `${REFUSED}, and the old one may work on after its grace`);
   await reload();
 }
 

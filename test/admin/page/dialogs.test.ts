@@ -229,7 +229,10 @@ describe("A dialog", () => {
     await act("Lift the ban");
     await unheard(before).waitFor();
     await act("Add key", "Create");
-    assert.match(await textOf(newKey), /workers 1 2: until there is one, this key may be refused/);
+    assert.match(
+      await textOf(newKey),
+      /workers 1 2: until there is one, this key may be refused$/m,
+    );
     await page.getByRole("button", { name: "I have stored it" }).click();
     missing = "workers 1 3";
     await act("Revoke");
@@ -242,6 +245,10 @@ describe("A dialog", () => {
     await act("Resume");
     await page.getByText("Resume: done").waitFor();
     assert.equal(await page.getByText("No answer from").count(), 0);
+    missing = "worker 2";
+    await act("Rotate");
+    const both = /one, this key may be refused, and the old one may work on after its grace/;
+    assert.match(await textOf(newKey), both);
     assert.deepEqual(complaints, []);
   });
 
