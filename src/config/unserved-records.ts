@@ -154,8 +154,8 @@ function missingEnvironments(config: Config, records: Records, nowMs: number): U
 }
 
 /**
- * Why a command fails that has put accounts on a plan of its own file, or by which another key of
- * theirs works: `withoutLimits` are the ids of the accounts that the running gateway has no limits
+ * Why a command fails that has put accounts on a plan of its own file, or has issued a key of theirs
+ * or let one work again: `withoutLimits` are the ids of the accounts that the running gateway has no limits
  * for. Accounts on a plan that the file lacks as well are not new to the command, and another gateway
  * may serve the keys of an environment that the file lacks.
  */

@@ -19,8 +19,8 @@ import { type ReachedGateway, reachGateway } from "./reach.ts";
  * other records than these, does nothing and says so. After a change, if the admin listener can be
  * reached, this resolves when the running gateway has read the change. Otherwise stderr says when
  * the change takes effect, or why the gateway cannot read it. If the gateway does not have the plan on
- * which the change puts an account, or of an account that has one more working key, fails and says so. `context` has what new keys and
- * changed accounts are checked by.
+ * which the change puts an account, or that of an account of which it issues a key or lets one work
+ * again, fails and says so. `context` has what new keys and changed accounts are checked by.
  */
 export async function withKeys(
   invocation: Invocation,

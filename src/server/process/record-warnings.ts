@@ -15,8 +15,8 @@ type RecordSources = {
 
 /**
  * Warns of each plan that leaves accounts without limits, and of each environment of theirs that is
- * not configured. Names each account once until it is served, or has no working key. Another process may write a record by another
- * configuration.
+ * not configured. Names each account once until it is served, or has no working key. Another process
+ * may write a record by another configuration.
  */
 export class RecordWarnings {
   readonly #sources: RecordSources;
