@@ -3,6 +3,7 @@ import { execFileSync } from "node:child_process";
 import { chmod } from "node:fs/promises";
 import { setTimeout as sleep } from "node:timers/promises";
 import { it } from "vitest";
+import { each } from "../support/each.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { ACCOUNT, KEY, spawnGateway } from "../support/gateway/served.ts";
 import { needing } from "../support/needing.ts";
@@ -67,17 +68,17 @@ it(
     const why =
       "the configuration cannot be read yet: too many files are open; raise their limit (ulimit -n), or lower limits.connections; it is tried again each second";
     assert.ok(body.toString().includes(why), body.toString());
-    // A reload that somebody asked for is told in the log, and a further try is not.
-    await eventually(() => {
-      const whys = refusals().map((refusal) => refusal.why);
-      assert.deepEqual(whys, [why, why]);
-    });
+    await eventually(() => assert.ok(refusals().length >= 2));
+    for (const refusal of each(refusals())) assert.equal(refusal.why, why);
     assert.ok(!served.said.some(({ kind }) => kind === "config_reloaded"));
 
-    await sleep(1_500);
+    // A reload that somebody asked for is told in the log, and none of the three further tries. A save
+    // may be noticed twice.
+    const told = refusals().length;
+    await sleep(3_500);
     limitFiles(pid, files);
     await served.running.line(({ kind }) => kind === "config_reloaded");
-    assert.equal(refusals().length, 2);
+    assert.ok(refusals().length - told <= 1, `${refusals().length} after ${told}`);
     const shown = await fetch(`${served.adminUrl}/api/config`);
     assert.match(JSON.stringify(await shown.json()), /"drain":"2s"/);
 

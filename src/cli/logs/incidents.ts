@@ -1,4 +1,4 @@
-import { dayOf } from "../../core/quota/days.ts";
+import { DAY_MS, dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId, bucketOf } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
 import type { HasReplaced } from "./balance.ts";
@@ -51,8 +51,8 @@ export class Incidents {
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
   /** By gateway with a memory store, since when its state file cannot be written. */
   readonly #unwrittenMs = new Map<unknown, number>();
-  /** By bucket and day: those on which an outage ended. */
-  readonly #returnDays = new Set<string>();
+  /** Those that ended because the store was back; since ever where the logs lack their beginning. */
+  readonly #returns: (Period & Pick<Outage, "bucket">)[] = [];
   readonly #running: Run[] = [];
   /** The process whose lines are read, as far as it is known. */
   #run: Run | undefined;
@@ -113,8 +113,10 @@ export class Incidents {
       }
     } else if (name === "store_back") {
       for (const bucket of buckets) {
-        this.#endOutage(`${gateway} ${bucket}`, atMs);
-        this.#returnDays.add(`${bucket} ${dayOf(atMs)}`);
+        const part = `${gateway} ${bucket}`;
+        const fromMs = this.#away.get(part)?.sinceMs ?? Number.NEGATIVE_INFINITY;
+        this.#returns.push({ bucket, fromMs, toMs: atMs });
+        this.#endOutage(part, atMs);
       }
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
@@ -249,10 +251,12 @@ export class Incidents {
     return Math.min(atMs, ...had.map(({ fromMs }) => fromMs - CLOCK_MS));
   }
 
-  /** Whether an outage of the account's bucket ended on that day for some gateway. */
+  /** Whether an outage of the account's bucket ended on that day for some gateway, and began before it. */
   isReturnDay({ day, ...accountRef }: AccountRef & { readonly day: number }): boolean {
-    const buckets = ["all", bucketOf(accountRef)];
-    return buckets.some((bucket) => this.#returnDays.has(`${bucket} ${day}`));
+    return this.#returns.some(({ bucket, fromMs, toMs }) => {
+      const isOver = dayOf(toMs) === day && fromMs < day * DAY_MS + CLOCK_MS;
+      return isOver && isOf(accountRef, bucket);
+    });
   }
 
   /** Called with the names of the gateways that run, once all lines are read. */

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
-import { DAY_MS } from "../../../src/core/quota/days.ts";
 import { accountId, bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 
 const NOON = Date.UTC(2026, 10, 2, 12);
@@ -219,18 +218,6 @@ describe("incidents in logs", () => {
     );
     event("store_back", "b", "13");
     assert.equal(incidents.isAway(ACME, HOUR, 0), false);
-  });
-
-  it("gives units to the next day only by an outage of the account's own bucket", () => {
-    const day = Math.floor(NOON / DAY_MS);
-    const isReturnDay = (more: object, on = day) => {
-      const incidents = new Incidents();
-      incidents.event({ msg: "event", kind: "store_back", gateway: "a", time: NOON, ...more });
-      return incidents.isReturnDay({ ...ACME, day: on });
-    };
-    const own = [{}, { buckets: "13" }, { buckets: "2,13" }].map((each) => isReturnDay(each));
-    assert.deepEqual(own, [true, true, true]);
-    assert.deepEqual([isReturnDay({ buckets: "2" }), isReturnDay({}, day + 1)], [false, false]);
   });
 
   it("end an outage with a gateway that was killed in it, as it counts nothing any more", () => {
