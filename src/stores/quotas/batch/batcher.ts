@@ -149,7 +149,8 @@ export class Batcher {
     for (const answer of waiting) {
       const isRefused = known && decisionCache.refuses(id, known, quotaRequest) !== "no";
       if (isRefused) answer(this.#refused(accountRef, known, quotaRequest));
-      else answer(outage.decide(accountRef, quotaRequest));
+      // The ban for which it was to be a strike alone may be over, or lifted, meanwhile.
+      else answer(outage.decide(accountRef, { ...quotaRequest, strikesOnly: false }));
     }
   }
 }

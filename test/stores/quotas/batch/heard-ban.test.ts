@@ -4,6 +4,7 @@ import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
 import {
+  AWAY,
   BAN,
   called,
   DAY_END,
@@ -55,6 +56,22 @@ describe("a request of an account that a message said is banned", () => {
     house.calls[1]?.answer({ ...open, strikes: 0, granted: 1 });
     const answer = await asked;
     assert.ok("decision" in answer && answer.admitted);
+  });
+
+  it("is decided without the store as one that may be admitted, if the ban is over when the call fails", async () => {
+    using house = openBatch();
+    const { batch, decisionCache, gate } = house;
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    const asked = batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    assert.equal(house.calls[0]?.requests[0]?.quotaRequest.strikesOnly, true);
+    gate.nowMs = BAN.untilMs;
+    house.calls[0]?.answer({ failure: AWAY });
+    await asked;
+    assert.deepEqual(
+      gate.askedAlone.map(({ strikesOnly }) => strikesOnly ?? false),
+      [false],
+    );
   });
 
   it("is refused by the ban too where a strike was on its way and its answer has none", async () => {

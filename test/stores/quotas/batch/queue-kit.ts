@@ -46,8 +46,18 @@ type Calling = {
 };
 
 function newGate() {
-  const counts = { decided: [] as string[], released: [] as number[] };
-  return { isShut: false, shares: false, isNeverReady: false, timeoutMs: 10_000, ...counts };
+  const told = {
+    decided: [] as string[],
+    askedAlone: [] as QuotaRequest[],
+    released: [] as number[],
+  };
+  const decide: OutageHandler["decide"] = (accountRef, asked) => {
+    told.decided.push(accountRef.account);
+    told.askedAlone.push(asked);
+    return { unavailable: true };
+  };
+  const times = { nowMs: NOON, timeoutMs: 10_000 };
+  return { isShut: false, shares: false, isNeverReady: false, ...times, ...told, decide };
 }
 
 /** A batch whose calls are answered by the test; an account's lane is the number in its name. */
@@ -67,10 +77,7 @@ export function openBatch() {
     prepare: () => (gate.isNeverReady ? immediate() : undefined),
     reservedFor: () => undefined,
     settle: () => undefined,
-    decide: (accountRef) => {
-      gate.decided.push(accountRef.account);
-      return { unavailable: true };
-    },
+    decide: gate.decide,
     withOwed: (_accountRef, refused) => refused,
     onCallEnd: () => undefined,
     onCallTimeout: () => undefined,
@@ -86,7 +93,7 @@ export function openBatch() {
     dropOwed: () => undefined,
     close: async () => undefined,
   };
-  const decisionCache = new DecisionCache(() => NOON);
+  const decisionCache = new DecisionCache(() => gate.nowMs);
   const batch = new Batcher({
     call: (groups) => {
       return groups.map((requests) => {
