@@ -1,9 +1,10 @@
 import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { Records } from "../core/keys/records.ts";
 import type { Config, ConfigChange, LoadResult } from "./config.ts";
+import { endedKeys } from "./ended-keys.ts";
 import { formatMistake, type Mistake } from "./file/mistake.ts";
 import { parseRedisUrl, type StoreAddress } from "./schema/addresses.ts";
-import { endedKeys, planChanges } from "./unserved-records.ts";
+import { planChanges } from "./unserved-records.ts";
 
 /**
  * The reasons to refuse a reload, one sentence each; empty if it may proceed
