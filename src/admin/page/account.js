@@ -42,7 +42,7 @@ export function accountView({ api, live, id }) {
   const get = inOrder((path) => api.get(path));
   const tell = (error) => {
     if (keys === undefined) fill(content);
-    fillOnce(trouble, error, failure(error, load));
+    fillOnce(trouble, error.message, () => [failure(error, load)]);
   };
   const showUsage = () => drawUsage({ api, get, id, usage, reload: load }).catch(tell);
   /** The bans are read again when the usage tells another one than before. */
@@ -54,20 +54,20 @@ export function accountView({ api, live, id }) {
   const load = async () => {
     try {
       const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
-      fillOnce(trouble, { message: "" });
-      drawHead({ api, account, head, reload: load });
+      fillOnce(trouble, "", () => []);
+      fillHead(head, { api, account, reload: load });
       if (keys === undefined) {
         keys = keysOf(api, account, () => load());
         const parts = [section("Where it stands", usage, why), section("Keys", keys.element)];
         fill(content, head, ...parts, section("Usage by day", days));
       } else void keys.reload();
       await showUsage();
-      await drawDays({ api: { get }, id, days });
+      await drawDays({ get, id, days });
       await drawWhy({ get, id, why });
     } catch (error) {
       if (error.status !== 404) return tell(error);
       keys = undefined;
-      fillOnce(trouble, { message: "" });
+      fillOnce(trouble, "", () => []);
       fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
     }
   };
@@ -86,11 +86,12 @@ export function accountView({ api, live, id }) {
 }
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */
-function drawHead({ api, account, head, reload }) {
+function fillHead(head, { api, account, reload }) {
   const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
-  const text = JSON.stringify([account, acts.length]);
-  if (head.dataset.shown === text) return;
-  head.dataset.shown = text;
+  fillOnce(head, [account, acts.length], () => headOf({ api, account, acts, reload }));
+}
+
+function headOf({ api, account, acts, reload }) {
   const { account: id, meta } = account;
   const more = button("Add key", async () => {
     if (await createKey(api, id)) await reload();
@@ -99,12 +100,11 @@ function drawHead({ api, account, head, reload }) {
     return button(act.title, () => perform(api, account, act, reload), act.danger ? "danger" : "");
   });
   const labels = Object.entries(meta).map(([name, value]) => `${name}=${value}`);
-  fill(
-    head,
+  return [
     el("p", { class: "back" }, el("a", { href: "#/accounts" }, "All accounts")),
     heading(id, leadOf(account), more, ...buttons),
     labels.length > 0 && el("p", { class: "hint words" }, labels.join(" · ")),
-  );
+  ];
 }
 
 function leadOf({ plan, environment, limits: own, anchor, anchorFrom, suspended }) {

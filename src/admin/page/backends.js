@@ -1,4 +1,4 @@
-import { badge, el, fill, heading, table } from "./elements.js";
+import { badge, el, fillOnce, heading, table } from "./elements.js";
 
 /** Every backend, and whether it is in service. Updates live. */
 export function backendsView({ live }) {
@@ -6,23 +6,8 @@ export function backendsView({ live }) {
   const draw = () => {
     const { figures, state } = live;
     const isStale = state !== "live";
-    const text = JSON.stringify([figures?.upstreams, isStale]);
-    if (content.dataset.shown === text) return;
-    content.dataset.shown = text;
-    const rows = figures?.upstreams.map(({ environment, backend, origin, up, why }) => [
-      el("span", { class: "id" }, origin),
-      [environment, backend].filter(Boolean).join(" "),
-      isStale ? badge(`not known, was ${up ? "up" : "down"}`) : stateOf(up, why),
-    ]);
-    fill(
-      content,
-      table({
-        label: "Backends",
-        columns: [{ name: "Origin" }, { name: "Serves" }, { name: "State" }],
-        rows: rows ?? [],
-        empty: rows === undefined ? "Waiting for the first figures…" : "There is no backend.",
-      }),
-    );
+    const upstreams = figures?.upstreams;
+    fillOnce(content, [upstreams, isStale], () => [backendsTable(upstreams, isStale)]);
   };
   const end = live.onChange(draw);
   draw();
@@ -38,6 +23,20 @@ export function backendsView({ live }) {
     ),
     close: end,
   };
+}
+
+function backendsTable(upstreams, isStale) {
+  const rows = upstreams?.map(({ environment, backend, origin, up, why }) => [
+    el("span", { class: "id" }, origin),
+    [environment, backend].filter(Boolean).join(" "),
+    isStale ? badge(`not known, was ${up ? "up" : "down"}`) : stateOf(up, why),
+  ]);
+  return table({
+    label: "Backends",
+    columns: [{ name: "Origin" }, { name: "Serves" }, { name: "State" }],
+    rows: rows ?? [],
+    empty: rows === undefined ? "Waiting for the first figures…" : "There is no backend.",
+  });
 }
 
 function stateOf(up, why) {

@@ -1,6 +1,15 @@
 import { inOrder } from "./api.js";
 import { ask } from "./dialogs.js";
-import { badge, button, el, failure, fill, heading, noteChange, section } from "./elements.js";
+import {
+  badge,
+  button,
+  el,
+  fillFailure,
+  fillOnce,
+  heading,
+  noteChange,
+  section,
+} from "./elements.js";
 import { counted, time } from "./format.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
@@ -11,31 +20,15 @@ export function configurationView({ api, live }) {
   const load = async () => {
     try {
       const { hash: _, ...config } = await get("/api/config");
-      const text = JSON.stringify(config);
-      if (content.dataset.shown === text) return;
-      content.dataset.shown = text;
-      const parts = Object.entries(config).map(([name, value]) => setting(name, value));
-      fill(content, el("dl", { class: "settings" }, ...parts.flat()));
+      fillOnce(content, config, () => [settings(config)]);
     } catch (error) {
-      delete content.dataset.shown;
-      fill(content, failure(error, load));
+      fillFailure(content, error, load);
     }
   };
-  let shown = "";
   const draw = () => {
     const { config, checks } = live.figures ?? {};
-    const text = JSON.stringify([config, checks?.config]);
-    if (config === undefined || text === shown) return;
-    shown = text;
-    const { why } = checks.config;
-    fill(
-      force,
-      "Hash ",
-      el("code", {}, config.hash),
-      ", in force since ",
-      time(config.configuredMs / 1_000),
-      why && el("span", {}, " ", badge("last reload refused", "bad"), ` ${why}`),
-    );
+    if (config === undefined) return;
+    fillOnce(force, [config, checks.config], () => forceOf(config, checks.config));
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
   draw();
@@ -65,6 +58,21 @@ async function reload(api) {
   });
   if (done === undefined) return;
   noteChange(`In force: ${done.value.hash}`, done);
+}
+
+function forceOf({ hash, configuredMs }, { why }) {
+  return [
+    "Hash ",
+    el("code", {}, hash),
+    ", in force since ",
+    time(configuredMs / 1_000),
+    why && el("span", {}, " ", badge("last reload refused", "bad"), ` ${why}`),
+  ];
+}
+
+function settings(config) {
+  const parts = Object.entries(config).map(([name, value]) => setting(name, value));
+  return el("dl", { class: "settings" }, ...parts.flat());
 }
 
 /** One setting: a scalar on one line, anything deeper as a block that can be opened. */

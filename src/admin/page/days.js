@@ -1,39 +1,37 @@
-import { el, failure, fill, fillOnce, table } from "./elements.js";
+import { el, failure, fillOnce, table } from "./elements.js";
 import { count, counted } from "./format.js";
 
 /** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
-export async function drawDays({ api, id, days }) {
+export async function drawDays({ get, id, days }) {
   let rows;
   try {
-    rows = await api.get(`/api/history?account=${encodeURIComponent(id)}`);
+    rows = await get(`/api/history?account=${encodeURIComponent(id)}`);
   } catch (error) {
     // A history that is switched off is not a failure. An account without a key has no history.
     const isOff = error.status === 409 || error.status === 404;
     const off = isOff && el("p", { class: "empty words" }, error.message);
-    return fillOnce(days, error, off || failure(error));
+    return fillOnce(days, error.message, () => [off || failure(error)]);
   }
-  const text = JSON.stringify(rows);
-  if (days.dataset.shown === text) return;
-  days.dataset.shown = text;
+  return fillOnce(days, rows, () => [daysTable(rows)]);
+}
+
+function daysTable(rows) {
   const most = Math.max(1, ...rows.map(({ units }) => units));
   const meters = [...new Set(rows.flatMap((row) => Object.keys(row.meters ?? {})))];
-  fill(
-    days,
-    table({
-      label: "Usage by day",
-      columns: [
-        { name: "Day (UTC)" },
-        { name: "Units", class: "number" },
-        { name: "Of the busiest day", class: "wide bar" },
-        { name: "Admitted", class: "number" },
-        { name: "Refused", class: "number" },
-        ...meters.map((name) => ({ name, class: "number" })),
-        { name: "Plan", class: "wide" },
-      ],
-      rows: rows.toReversed().map((row) => rowOf(row, most, meters)),
-      empty: "Nothing was used in the last 30 days.",
-    }),
-  );
+  return table({
+    label: "Usage by day",
+    columns: [
+      { name: "Day (UTC)" },
+      { name: "Units", class: "number" },
+      { name: "Of the busiest day", class: "wide bar" },
+      { name: "Admitted", class: "number" },
+      { name: "Refused", class: "number" },
+      ...meters.map((name) => ({ name, class: "number" })),
+      { name: "Plan", class: "wide" },
+    ],
+    rows: rows.toReversed().map((row) => rowOf(row, most, meters)),
+    empty: "Nothing was used in the last 30 days.",
+  });
 }
 
 function rowOf({ day, units, admitted, refused, plan, meters: used = {} }, most, meters) {

@@ -1,5 +1,14 @@
 import { inOrder } from "./api.js";
-import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
+import {
+  accountLink,
+  badge,
+  el,
+  fillFailure,
+  fillOnce,
+  heading,
+  section,
+  table,
+} from "./elements.js";
 import { count, now, time } from "./format.js";
 
 /**
@@ -19,8 +28,7 @@ export function deprecationsView({ api, live }) {
       draw();
     } catch (error) {
       going = undefined;
-      delete content.dataset.shown;
-      fill(content, failure(error, load));
+      fillFailure(content, error, load);
     }
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
@@ -59,10 +67,14 @@ function drawOperations(content, { operations, callers }, figures) {
     const requests = counted?.requests ?? 0;
     return { environment, method, template, sunsetMs, successor, requests };
   });
-  const text = JSON.stringify([rows, callers]);
-  if (content.dataset.shown === text) return;
-  content.dataset.shown = text;
-  const operationsTable = table({
+  fillOnce(content, [rows, callers], () => [
+    operationsTable(rows),
+    callers.length > 0 && section("Who still calls", callersOf(callers)),
+  ]);
+}
+
+function operationsTable(rows) {
+  return table({
     label: "Deprecated operations",
     columns: [
       { name: "Operation" },
@@ -80,11 +92,6 @@ function drawOperations(content, { operations, callers }, figures) {
     ]),
     empty: "No operation is deprecated.",
   });
-  fill(
-    content,
-    operationsTable,
-    callers.length > 0 && section("Who still calls", callersOf(callers)),
-  );
 }
 
 function sunsetOf({ sunsetMs }) {

@@ -121,13 +121,22 @@ export function accountLink(account, focus = account) {
 }
 
 /**
- * Shows an error in a part of a view that is read again and again. The same one is not drawn twice,
- * because a screen reader would say it each time.
+ * Draws a part of a view that is read again and again, if `shown`, what it is drawn from, has
+ * changed: a screen reader would say the same again. `draw` returns its content. Returns whether it
+ * was drawn.
  */
-export function fillOnce(part, { message }, ...children) {
-  if (part.dataset.shown === message) return;
-  part.dataset.shown = message;
-  fill(part, ...children);
+export function fillOnce(part, shown, draw) {
+  const text = JSON.stringify(shown);
+  if (part.dataset.shown === text) return false;
+  part.dataset.shown = text;
+  fill(part, ...draw());
+  return true;
+}
+
+/** Shows an error instead of what a part showed, which is drawn again as soon as it can be read. */
+export function fillFailure(part, error, again) {
+  delete part.dataset.shown;
+  fill(part, failure(error, again));
 }
 
 /** An error, shown instead of the content that failed, with a button to try again. */

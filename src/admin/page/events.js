@@ -1,4 +1,4 @@
-import { accountLink, badge, el, fill, heading, table } from "./elements.js";
+import { accountLink, badge, el, fillOnce, heading, table } from "./elements.js";
 import { aWindow, count, exactly, time } from "./format.js";
 
 const BAD = new Set([
@@ -31,18 +31,8 @@ export function eventsView({ live }) {
     offer(choice, events);
     const kind = choice.value;
     // A gateway that was started again counts its events from 1 again.
-    const text = `${events[0]?.number} ${events[0]?.time} ${figures === undefined} ${kind}`;
-    if (content.dataset.shown === text) return;
-    content.dataset.shown = text;
-    fill(
-      content,
-      table({
-        label: "Events",
-        columns: [{ name: "When" }, { name: "Event" }, { name: "Account" }],
-        rows: events.filter((event) => kind === "" || event.kind === kind).map(rowOf),
-        empty: emptyText(figures, kind),
-      }),
-    );
+    const shown = [events[0]?.number, events[0]?.time, figures === undefined, kind];
+    fillOnce(content, shown, () => [eventsTable(live, kind)]);
   };
   const end = live.onChange(draw);
   draw();
@@ -61,6 +51,15 @@ export function eventsView({ live }) {
   };
 }
 
+function eventsTable({ events, figures }, kind) {
+  return table({
+    label: "Events",
+    columns: [{ name: "When" }, { name: "Event" }, { name: "Account" }],
+    rows: events.filter((event) => kind === "" || event.kind === kind).map(rowOf),
+    empty: emptyText(figures, kind),
+  });
+}
+
 function emptyText(figures, kind) {
   if (figures === undefined) return "Waiting for the first figures…";
   return kind === "" ? "Nothing has happened yet." : "None of the last events is of this kind.";
@@ -76,14 +75,10 @@ function offer(choice, events) {
   for (const { kind } of events) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   const kinds = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));
   const texts = kinds.map(([kind, number]) => `${kind.replaceAll("_", " ")} (${number})`);
-  const text = JSON.stringify(texts);
-  if (choice.dataset.shown === text) return;
-  choice.dataset.shown = text;
-  fill(
-    choice,
+  fillOnce(choice, texts, () => [
     el("option", { value: "" }, `all (${events.length})`),
     ...kinds.map(([kind], i) => el("option", { value: kind, selected: kind === chosen }, texts[i])),
-  );
+  ]);
 }
 
 function rowOf(event) {

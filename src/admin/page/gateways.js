@@ -1,4 +1,4 @@
-import { badge, el, fill, heading, table } from "./elements.js";
+import { badge, el, fillOnce, heading, table } from "./elements.js";
 import { count, counted, milliseconds, perSecond, time } from "./format.js";
 
 const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
@@ -9,10 +9,7 @@ export function gatewaysView({ live }) {
   const draw = () => {
     const { figures, state } = live;
     const isStale = state !== "live";
-    const text = JSON.stringify([figures?.gateways, isStale]);
-    if (content.dataset.shown === text) return;
-    content.dataset.shown = text;
-    fill(content, ...contentOf(figures, isStale));
+    fillOnce(content, [figures?.gateways, isStale], () => contentOf(figures, isStale));
   };
   const end = live.onChange(draw);
   draw();

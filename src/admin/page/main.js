@@ -6,7 +6,7 @@ import { bansView } from "./bans.js";
 import { configurationView } from "./configuration.js";
 import { deprecationsView } from "./deprecations.js";
 import { askToken } from "./dialogs.js";
-import { badge, el, fill } from "./elements.js";
+import { badge, el, fill, fillOnce } from "./elements.js";
 import { eventsView } from "./events.js";
 import { explainView } from "./explain.js";
 import { keepTimes } from "./format.js";
@@ -64,26 +64,19 @@ function show() {
   showSections();
 }
 
-let shownSections = "";
-
 /** Redraws the sections only if they have changed, so that the keyboard focus stays. */
 function showSections() {
   const { path } = place();
   const offered = SECTIONS.filter(({ needs }) => needs === undefined || api.has(needs));
-  const text = JSON.stringify([path, offered.map(({ name }) => name)]);
-  if (text === shownSections) return;
-  shownSections = text;
-  const links = offered.map((one) =>
-    el("a", { href: `#/${one.path}`, "aria-current": one.path === path && "page" }, one.name),
-  );
   const nav = document.getElementById("sections");
-  fill(nav, ...links);
+  const link = (one) =>
+    el("a", { href: `#/${one.path}`, "aria-current": one.path === path && "page" }, one.name);
+  const isDrawn = fillOnce(nav, [path, offered], () => offered.map(link));
+  if (!isDrawn) return;
   // On a phone the row of sections is wider than the window.
   const current = nav.querySelector("[aria-current=page]");
   if (current) nav.scrollLeft = current.offsetLeft - (nav.clientWidth - current.offsetWidth) / 2;
 }
-
-let shownStatus = "";
 
 /** Shows in the head of every section whether all is well. */
 function showStatus() {
@@ -93,18 +86,12 @@ function showStatus() {
   const down = figures === undefined ? [] : downEnvironments(figures);
   const word = state === "live" ? wordOf(failing, down) : state;
   const reasons = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`);
-  const text = [word, ...reasons].join("; ");
-  if (text !== shownStatus) {
-    shownStatus = text;
-    const kind = state === "connecting" ? "plain" : word === "Ready" ? "good" : "bad";
-    const why =
-      state === "live" || state === "connecting" ? reasons.join("; ") : lastShown(figures);
-    fill(
-      status,
-      badge(state === "connecting" ? "Connecting" : word, kind),
-      why && el("span", {}, why),
-    );
-  }
+  const isConnecting = state === "connecting";
+  fillOnce(status, [word, ...reasons], () => {
+    const kind = isConnecting ? "plain" : word === "Ready" ? "good" : "bad";
+    const why = state === "live" || isConnecting ? reasons.join("; ") : lastShown(figures);
+    return [badge(isConnecting ? "Connecting" : word, kind), why && el("span", {}, why)];
+  });
   document.body.classList.toggle("stale", state !== "live");
 }
 

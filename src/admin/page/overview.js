@@ -1,5 +1,5 @@
 import { chart } from "./charts.js";
-import { accountLink, badge, el, fill, heading, section, table } from "./elements.js";
+import { accountLink, badge, el, fill, fillOnce, heading, section, table } from "./elements.js";
 import { count, counted, milliseconds, perMinute, perSecond, time } from "./format.js";
 import { sums } from "./gateways.js";
 
@@ -59,7 +59,7 @@ export function overviewView({ live }) {
       return;
     }
     fill(tiles, ...sharedTiles(figures), ...tilesOf(figures, samples.at(-1)));
-    drawRefused(refused, figures);
+    fillOnce(refused, figures.refused, () => [refusedTable(figures.refused)]);
     drawChecks(checks, figures);
     for (const one of charts) one.draw();
   };
@@ -106,10 +106,7 @@ function sharedTiles({ gateways }) {
   ];
 }
 
-function drawRefused(element, { refused }) {
-  const text = JSON.stringify(refused);
-  if (element.dataset.shown === text) return;
-  element.dataset.shown = text;
+function refusedTable(refused) {
   const rows = refused.map(({ account, environment, requests }) => [
     accountLink(account),
     environment,
@@ -118,7 +115,7 @@ function drawRefused(element, { refused }) {
   const columns = [{ name: "Account" }, { name: "Environment", class: "wide" }];
   columns.push({ name: "Refused in 15 min", class: "number" });
   const empty = "No request of an account was refused in the last 15 minutes.";
-  fill(element, table({ label: "Most refused accounts", columns, rows, empty }));
+  return table({ label: "Most refused accounts", columns, rows, empty });
 }
 
 function tilesOf(figures, sample) {
@@ -172,9 +169,11 @@ export function downEnvironments({ upstreams }) {
 function drawChecks(element, figures) {
   const { checks, workers, logDropped, config, version } = figures;
   const down = downEnvironments(figures);
-  const text = JSON.stringify([checks, workers, logDropped, config, version, down]);
-  if (element.dataset.shown === text) return;
-  element.dataset.shown = text;
+  const shown = [checks, workers, logDropped, config, version, down];
+  fillOnce(element, shown, () => checksOf(figures, down));
+}
+
+function checksOf({ checks, workers, logDropped, config, version }, down) {
   const rows = Object.entries(checks).map(([name, { ok, why }]) => [
     name,
     badge(ok ? "ok" : "failing", ok ? "good" : "bad"),
@@ -186,8 +185,7 @@ function drawChecks(element, figures) {
     workers && `${counted(workers.serving, "worker")}, ${counted(workers.restarts, "restart")}`,
     logDropped > 0 && `${counted(logDropped, "log line")} dropped`,
   ].filter(Boolean);
-  fill(
-    element,
+  return [
     table({
       label: "Checks",
       columns: [{ name: "Check" }, { name: "State" }, { name: "Why", class: "words" }],
@@ -200,5 +198,5 @@ function drawChecks(element, figures) {
       `${facts.join(" · ")} · configuration in force since `,
       time(config.configuredMs / 1_000),
     ),
-  );
+  ];
 }

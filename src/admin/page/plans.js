@@ -1,5 +1,15 @@
 import { inOrder } from "./api.js";
-import { accountLink, button, el, failure, fill, heading, section, table } from "./elements.js";
+import {
+  accountLink,
+  button,
+  el,
+  fill,
+  fillFailure,
+  fillOnce,
+  heading,
+  section,
+  table,
+} from "./elements.js";
 import { aWindow, count, limits } from "./format.js";
 import { without } from "./lists.js";
 
@@ -24,7 +34,7 @@ export function plansView({ api, live }) {
       const { items, missing } = await page("/api/usage?top=10");
       fill(nearest, nearestTable(items, missing), missing !== null && without(missing));
     } catch (error) {
-      fill(nearest, failure(error, look));
+      fillFailure(nearest, error, look);
     }
   };
   const load = async () => {
@@ -40,8 +50,7 @@ export function plansView({ api, live }) {
       else fill(nearest, button(`Look at all ${count(all)} accounts`, look));
     } catch (error) {
       known = undefined;
-      delete content.dataset.shown;
-      fill(content, failure(error, load));
+      fillFailure(content, error, load);
     }
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
@@ -105,30 +114,29 @@ function drawPlans(content, chosen, plans, figures) {
     const { admitted = 0, refused = 0 } = use ?? {};
     return { plan, shown: plans[plan], environment, accounts, admitted, refused };
   });
-  const text = JSON.stringify(rows);
-  if (content.dataset.shown === text) return;
-  content.dataset.shown = text;
-  fill(
-    content,
-    table({
-      label: "Plans",
-      columns: [
-        { name: "Plan" },
-        { name: "Limits", class: "wide words" },
-        { name: "Accounts", class: "number" },
-        { name: "Admitted", class: "number" },
-        { name: "Refused", class: "number" },
-      ],
-      rows: rows.map((row) => [
-        el("div", {}, el("strong", {}, row.plan), el("div", { class: "names" }, row.environment)),
-        limits(row.shown),
-        count(row.accounts),
-        count(row.admitted),
-        count(row.refused),
-      ]),
-      empty: Object.keys(plans).length > 0 ? "Nothing fits this search." : "There is no plan.",
-    }),
-  );
+  const empty = Object.keys(plans).length > 0 ? "Nothing fits this search." : "There is no plan.";
+  fillOnce(content, rows, () => [plansTable(rows, empty)]);
+}
+
+function plansTable(rows, empty) {
+  return table({
+    label: "Plans",
+    columns: [
+      { name: "Plan" },
+      { name: "Limits", class: "wide words" },
+      { name: "Accounts", class: "number" },
+      { name: "Admitted", class: "number" },
+      { name: "Refused", class: "number" },
+    ],
+    rows: rows.map((row) => [
+      el("div", {}, el("strong", {}, row.plan), el("div", { class: "names" }, row.environment)),
+      limits(row.shown),
+      count(row.accounts),
+      count(row.admitted),
+      count(row.refused),
+    ]),
+    empty,
+  });
 }
 
 /**

@@ -1,5 +1,5 @@
 import { liftBan } from "./bans.js";
-import { badge, button, el, failure, fill, fillOnce, section, table } from "./elements.js";
+import { badge, button, el, failure, fillOnce, section, table } from "./elements.js";
 import { aWindow, count, counted, exactly, now, time } from "./format.js";
 
 /**
@@ -12,15 +12,14 @@ export async function drawUsage({ api, get, id, usage, reload }) {
     report = await get(`/api/usage/${encodeURIComponent(id)}`);
   } catch (error) {
     if (error.status === 0) throw error;
-    return fillOnce(usage, error, failure(error));
+    return fillOnce(usage, error.message, () => [failure(error)]);
   }
-  const { windows, observed = [], strikes, ban } = report;
-  const text = JSON.stringify(report);
-  usage.dataset.ban = JSON.stringify(ban);
-  if (usage.dataset.shown === text) return;
-  usage.dataset.shown = text;
-  fill(
-    usage,
+  usage.dataset.ban = JSON.stringify(report.ban);
+  return fillOnce(usage, report, () => usageOf(report, () => liftBan(api, id, reload)));
+}
+
+function usageOf({ windows, observed = [], strikes, ban }, lift) {
+  return [
     ban &&
       el(
         "p",
@@ -29,32 +28,23 @@ export async function drawUsage({ api, get, id, usage, reload }) {
         " ends ",
         exactly(time(ban.until)),
         ban.offences > 0 ? `, offence ${count(ban.offences)} ` : " ",
-        button("Lift the ban", () => liftBan(api, id, reload)),
+        button("Lift the ban", lift),
       ),
     el("div", { class: "meters" }, ...windows.map(meterOf), ...observed.map(watchedOf)),
     el("p", { class: "hint" }, counted(strikes, "strike")),
-  );
+  ];
 }
 
-function meterOf({ window, limit, used, remaining, reset, included, overage }) {
-  const label = `${count(used)} of ${count(limit)} used in this ${window}`;
+function meterOf(window) {
+  const { window: name, limit, used, remaining, reset, included, overage } = window;
   const share = used / limit;
-  return el(
-    "div",
-    { class: "meter", "data-window": window },
-    el(
-      "div",
-      { class: "meter-head" },
-      el("strong", {}, window),
-      el("span", {}, `${count(used)} of ${count(limit)}`),
-    ),
-    el("meter", {
-      min: 0,
-      max: limit,
-      value: used,
-      "aria-label": label,
+  return meter(
+    window,
+    { title: name, "data-window": name },
+    {
+      "aria-label": `${count(used)} of ${count(limit)} used in this ${name}`,
       class: share >= 1 ? "full" : share >= 0.8 ? "near" : "",
-    }),
+    },
     el("p", { class: "hint" }, `${count(remaining)} left. Resets `, time(reset)),
     included !== undefined &&
       el("p", { class: "hint" }, `Included: ${count(included)}, overage: ${count(overage)}`),
@@ -62,23 +52,30 @@ function meterOf({ window, limit, used, remaining, reset, included, overage }) {
 }
 
 /** A limit that is only observed: it refuses nothing, and may be exceeded. */
-function watchedOf({ window, limit, used, reset }) {
+function watchedOf(window) {
+  const { window: name, limit, used, reset } = window;
+  const label = `${count(used)} of an observed limit of ${count(limit)} ${aWindow(name)}`;
+  return meter(
+    window,
+    { title: `${name}, observed`, "data-observed": name },
+    { "aria-label": label },
+    el("p", { class: "hint" }, "Refuses nothing. Resets ", time(reset)),
+  );
+}
+
+/** A window with its bar, whose attributes are `bar`, and lines below it. */
+function meter({ limit, used }, { title, ...attributes }, bar, ...below) {
   return el(
     "div",
-    { class: "meter", "data-observed": window },
+    { class: "meter", ...attributes },
     el(
       "div",
       { class: "meter-head" },
-      el("strong", {}, `${window}, observed`),
+      el("strong", {}, title),
       el("span", {}, `${count(used)} of ${count(limit)}`),
     ),
-    el("meter", {
-      min: 0,
-      max: limit,
-      value: used,
-      "aria-label": `${count(used)} of an observed limit of ${count(limit)} ${aWindow(window)}`,
-    }),
-    el("p", { class: "hint" }, "Refuses nothing. Resets ", time(reset)),
+    el("meter", { min: 0, max: limit, value: used, ...bar }),
+    ...below,
   );
 }
 
@@ -91,7 +88,7 @@ export async function drawWhy({ get, id, why }) {
   try {
     report = await get(`/api/bans/${encodeURIComponent(id)}`);
   } catch (error) {
-    return fillOnce(why, error, section("Recent bans", failure(error)));
+    return fillOnce(why, error.message, () => [section("Recent bans", failure(error))]);
   }
   const { bans, ban } = report;
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
@@ -102,20 +99,19 @@ export async function drawWhy({ get, id, why }) {
   const all = isKnown ? remembered : [fromStore(ban), ...remembered];
   const kept = bans.filter(({ imposed, observed }) => !imposed && !observed);
   const forgotten = ban === null ? 0 : ban.offences - kept.length;
-  const text = JSON.stringify([all, forgotten]);
-  if (why.dataset.shown === text) return;
-  why.dataset.shown = text;
-  const columns = [{ name: "Since" }, { name: "Ends" }, { name: "Limit" }];
-  columns.push({ name: "Refusals that earned it, or why", class: "details" });
-  const rows = all.map(banRow);
-  fill(
-    why,
+  return fillOnce(why, [all, forgotten], () => [
     section(
       "Recent bans",
-      table({ label: "Recent bans", columns, rows, empty: NO_BANS }),
+      bansTable(all),
       forgotten > 0 && isKnown && el("p", { class: "hint" }, forgottenText(forgotten)),
     ),
-  );
+  ]);
+}
+
+function bansTable(bans) {
+  const columns = [{ name: "Since" }, { name: "Ends" }, { name: "Limit" }];
+  columns.push({ name: "Refusals that earned it, or why", class: "details" });
+  return table({ label: "Recent bans", columns, rows: bans.map(banRow), empty: NO_BANS });
 }
 
 const NO_BANS =

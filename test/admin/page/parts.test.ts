@@ -218,7 +218,7 @@ const DAYS = `(async () => {
   const rows = [row("2026-11-01", 5), row("2026-11-02", 10, { tokens: 7 })];
   const seen = [];
   const read = async (get) => {
-    await drawDays({ api: { get }, id: "a_1", days });
+    await drawDays({ get, id: "a_1", days });
     const table = days.querySelector("table");
     if (!seen.includes(table)) seen.push(table);
     return days.textContent;
