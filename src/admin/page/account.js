@@ -1,4 +1,3 @@
-import { createKey } from "./accounts.js";
 import { inOrder } from "./api.js";
 import { drawDays } from "./days.js";
 import { ask } from "./dialogs.js";
@@ -23,6 +22,7 @@ import {
   parseDay,
   time,
 } from "./format.js";
+import { createKey } from "./issue.js";
 import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 

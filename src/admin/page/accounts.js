@@ -1,6 +1,6 @@
-import { ask, showKey } from "./dialogs.js";
 import { accountLink, badge, button, el, heading, table } from "./elements.js";
-import { count, counted, now, parseLimits, time } from "./format.js";
+import { count, counted, time } from "./format.js";
+import { createKey } from "./issue.js";
 import { pagedList } from "./lists.js";
 
 /** A search is sent after a pause in typing of this length. */
@@ -8,18 +8,15 @@ const TYPING_MS = 200;
 
 /**
  * Every account with its keys. The gateway searches and pages them, and finds that of a whole key,
- * which goes into no URL. Keys are made here too.
+ * which goes into no URL.
  */
 export function accountsView({ api, live, words = "" }) {
   const found = el("p", { class: "hint", role: "status" });
+  /** The number of all accounts, of the last answer without a search. */
   let all;
   const onTotal = (total) => {
     if (words === "") all = total;
-    // The number of all is that of the last answer without a search, if there was one.
-    const isPart = words !== "" && all >= total;
-    const part = isPart ? `${count(total)} of ` : "";
-    const isUnknown = words !== "" && all === undefined;
-    found.textContent = `${part}${counted(isPart ? all : total, "account")}${isUnknown ? " found" : ""}`;
+    found.textContent = words === "" ? counted(total, "account") : foundText(total, all);
   };
   const query = () => new URLSearchParams(words === "" ? {} : { q: words });
   const path = () => `/api/accounts?order=newest&${query()}`;
@@ -71,6 +68,13 @@ export function accountsView({ api, live, words = "" }) {
   };
 }
 
+/** How many accounts fit a search; `all` is the number of all, undefined if it is not known. */
+function foundText(total, all) {
+  const fitting = counted(total, "account");
+  if (all === undefined) return `${fitting} found`;
+  return all < total ? fitting : `${count(total)} of ${counted(all, "account")}`;
+}
+
 const NO_KEY = "No account has this key: is it whole, and of this gateway?";
 
 /**
@@ -100,11 +104,6 @@ function keySearch(api, isTyped) {
     }
   };
   return { learn, has, open };
-}
-
-/** Whether a key works now, by the clock of the gateway. */
-export function works({ revoked, expires }) {
-  return revoked === null && (expires === null || expires > now());
 }
 
 function accountsTable(accounts, words) {
@@ -137,68 +136,4 @@ function rowOf({ account, environment, plan, state, created, keys, names }) {
     keys.length === 0 ? badge("none", "warn") : count(keys.length),
     time(created),
   ];
-}
-
-/**
- * Asks for the details of a key, makes it, and shows it once. `account` is set to add a key to it.
- */
-export async function createKey(api, account) {
-  const joins = account !== undefined;
-  const issued = await ask({
-    title: joins ? `Add a key for ${account}` : "Create a key",
-    fields: async () => fieldsOfKey(await api.get("/api/config"), joins),
-    verb: "Create",
-    run: (values) => api.send("POST", "/api/keys", wanted({ account, ...values })),
-  });
-  if (issued !== undefined) await showKey(issued);
-  return issued;
-}
-
-function fieldsOfKey({ environments, plans }, joins) {
-  return [
-    !joins && { name: "environment", label: "Environment", options: Object.keys(environments) },
-    !joins && { name: "plan", label: "Plan", options: Object.keys(plans) },
-    { name: "name", label: "Name", hint: "For people: who has it, and where it is used." },
-    !joins && {
-      name: "account",
-      label: "Account",
-      hint: "Empty: a new one of its own. For one that exists, its own plan, or add the key on its page.",
-    },
-    {
-      name: "expires",
-      label: "Expires after",
-      placeholder: "90d",
-      hint: "Empty: never. Such as 24h or 90d.",
-    },
-    { name: "scopes", label: "Scopes", hint: "Separated by commas." },
-    {
-      name: "caps",
-      label: "Limits of this key",
-      placeholder: "day=500",
-      hint: "Of this key alone, inside its account.",
-    },
-    !joins && {
-      name: "limits",
-      label: "Limits of its own",
-      placeholder: "minute=500, day=20000",
-      hint: "In place of those of the plan; a custom plan needs some.",
-    },
-  ].filter(Boolean);
-}
-
-/** The body of POST /api/keys; empty fields are left out. */
-function wanted({ scopes, limits, caps, ...rest }) {
-  const texts = Object.entries(rest).filter(([, value]) => value !== "");
-  const list = (text = "") =>
-    text
-      .split(",")
-      .map((part) => part.trim())
-      .filter(Boolean);
-  const body = Object.fromEntries(texts);
-  if (list(scopes).length > 0) body.scopes = list(scopes);
-  const own = parseLimits(limits ?? "");
-  if (Object.keys(own).length > 0) body.limits = own;
-  const ofKey = parseLimits(caps ?? "");
-  if (Object.keys(ofKey).length > 0) body.caps = ofKey;
-  return body;
 }

@@ -1,5 +1,5 @@
 import { isToken } from "./api.js";
-import { button, el, fill, note, unheard } from "./elements.js";
+import { button, el, fill, note } from "./elements.js";
 
 /** A dialog may open over another one, and each has a title of its own. */
 let opened = 0;
@@ -8,7 +8,7 @@ let opened = 0;
  * Opens a dialog. It traps the keyboard focus and restores it when it closes; Escape closes it if it
  * is `closable`. `build(close)` makes its content. Resolves with the value given to `close`, undefined for Escape.
  */
-function open({ title, build, closable = true }) {
+export function open({ title, build, closable = true }) {
   return new Promise((resolve) => {
     let result;
     const before = document.activeElement;
@@ -136,62 +136,6 @@ async function askWith({ title, text, fields, verb, danger = false, run, closabl
   const done = await open({ title, build, closable });
   if (done !== undefined || running === undefined) return done?.value;
   return running.catch(({ message }) => note(`${title}: ${message}`));
-}
-
-/** Whether the clipboard took the text. A browser has none for a page by http, and may refuse it. */
-async function isWritten(text) {
-  try {
-    await navigator.clipboard.writeText(text);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-export const REFUSED = "this key may be refused";
-
-/**
- * Shows a new key once, and who has not heard of it, with what follows: `Api.send` gave both. It is
- * kept nowhere else and cannot be shown again after the dialog closes.
- */
-export function showKey({ value: { id, key, account }, missing }, follows = REFUSED) {
-  const build = (close) => {
-    const shown = el("input", {
-      type: "text",
-      readonly: true,
-      value: key,
-      "aria-label": "The key",
-    });
-    // What is outside of a modal dialog is inert: a screen reader says nothing of the notes there.
-    const told = el("p", { class: "hint", role: "status" });
-    const copy = async () => {
-      shown.focus();
-      shown.select();
-      const isCopied = (await isWritten(key)) || document.execCommand("copy");
-      told.textContent = isCopied
-        ? "Copied"
-        : "The browser did not copy the key: it is selected, copy it by hand";
-    };
-    return el(
-      "div",
-      {},
-      el(
-        "p",
-        { class: "words" },
-        `Key ${id} of account ${account}. It is shown this once: `,
-        el("strong", {}, "store it now."),
-      ),
-      el("div", { class: "key" }, shown, button("Copy", copy)),
-      told,
-      missing !== null && el("p", {}, unheard(missing, follows)),
-      el(
-        "div",
-        { class: "buttons" },
-        button("I have stored it", () => close(), "primary"),
-      ),
-    );
-  };
-  return open({ title: "The new key", build, closable: false });
 }
 
 /** Asks for the admin token until one is given. `why` says why the last one was refused. */

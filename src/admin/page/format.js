@@ -115,15 +115,20 @@ export function keepTimes() {
   }, 1_000);
 }
 
+/** The parts of a text that are separated by commas, without spaces around them. */
+export function splitList(text) {
+  return text
+    .split(",")
+    .map((part) => part.trim())
+    .filter(Boolean);
+}
+
 /**
  * Parses "minute=500, day=20000" as an object of limits. Throws at a pair whose value is no whole
  * number in plain decimal, such as 20.000 or 2e4, and at a window that is given twice.
  */
 export function parseLimits(text) {
-  const pairs = text
-    .split(",")
-    .map((pair) => pair.trim())
-    .filter(Boolean);
+  const pairs = splitList(text);
   const limitsOf = new Map(
     pairs.map((pair) => {
       const [, window, limit] = /^([^=]*[^=\s])\s*=\s*(\d+)$/.exec(pair) ?? [];

@@ -1,7 +1,7 @@
-import { works } from "./accounts.js";
-import { ask, REFUSED, showKey } from "./dialogs.js";
+import { ask } from "./dialogs.js";
 import { badge, button, el, noteChange, table } from "./elements.js";
-import { changedLimits, endTime, exactly, limits, limitsText, time } from "./format.js";
+import { changedLimits, endTime, exactly, limits, limitsText, now, time } from "./format.js";
+import { REFUSED, showKey } from "./issue.js";
 import { pagedList } from "./lists.js";
 
 /** The keys of an account, the newest first. */
@@ -39,6 +39,11 @@ function keysTable({ api, keys, reload }) {
     ].filter((cell) => cell !== false),
   );
   return table({ label: "Keys", columns, rows, empty: "This account has no key." });
+}
+
+/** Whether a key works now, by the clock of the gateway. */
+function works({ revoked, expires }) {
+  return revoked === null && (expires === null || expires > now());
 }
 
 function actsOf({ api, key, reload }) {

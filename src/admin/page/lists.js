@@ -71,7 +71,7 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
     // That there are no entries is not known of the parts that are missing.
-    const drawn = (items.length > 0 || missing === null) && draw(items, total);
+    const drawn = (items.length > 0 || missing === null) && draw(items);
     fill(element, drawn, pages, missing !== null && without(missing));
     if (turned !== 0) focusPager(element, turned);
   };

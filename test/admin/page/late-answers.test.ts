@@ -110,7 +110,7 @@ describe("a list", () => {
 });
 
 const DIALOGS = `
-  const { createKey } = await import("/page/accounts.js");
+  const { createKey } = await import("/page/issue.js");
   const send = async (method, path) => ({ value: await hold(method + " " + path), missing: null });
   const api = { get: hold, send };
   const config = { environments: { e: {} }, plans: { free: {} } };
