@@ -12,19 +12,11 @@ import {
   noteChange,
   section,
 } from "./elements.js";
-import {
-  changedLimits,
-  endTime,
-  exactly,
-  hasEnded,
-  limits,
-  limitsText,
-  parseDay,
-  time,
-} from "./format.js";
 import { createKey } from "./issue.js";
 import { keysOf } from "./keys.js";
+import { changedLimits, limits, limitsText } from "./limits.js";
 import { drawUsage, drawWhy } from "./standing.js";
+import { endTime, exactly, hasEnded, time } from "./times.js";
 
 const USAGE_EVERY_MS = 2_000;
 /** Another operator may change the account while this page is open. */
@@ -202,6 +194,12 @@ const ACTS = [
     when: ({ state }) => state === "suspended",
   },
 ];
+
+/** Parses the day of a month. Throws at anything but a whole number in plain decimal. */
+function parseDay(text) {
+  if (/^\d{1,9}$/.test(text)) return Number(text);
+  throw new Error(`Cannot use ${text}: expected a day of the month, as in 15`);
+}
 
 /** Asks for the fields of an operation and performs it. Empty fields are left out of the body. */
 async function perform(api, account, { route, title, text, danger, fields, body }, reload) {

@@ -1,7 +1,8 @@
 import { accountLink, badge, button, el, heading, table } from "./elements.js";
-import { count, counted, time } from "./format.js";
+import { count, counted } from "./format.js";
 import { createKey } from "./issue.js";
 import { pagedList } from "./lists.js";
+import { time } from "./times.js";
 
 /** A search is sent after a pause in typing of this length. */
 const TYPING_MS = 200;

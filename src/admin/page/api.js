@@ -1,4 +1,4 @@
-import { guessClock } from "./format.js";
+import { guessClock } from "./times.js";
 
 const STORED_AS = "tollgate-admin-token";
 /** A response that is not whole after this time does not count any more. */

@@ -1,7 +1,8 @@
 import { ask } from "./dialogs.js";
 import { accountLink, button, el, heading, noteChange, table } from "./elements.js";
-import { count, exactly, time } from "./format.js";
+import { count } from "./format.js";
 import { pagedList } from "./lists.js";
+import { exactly, time } from "./times.js";
 
 /** If many bans come in a row, they are read again at most once in this time. */
 const RELOAD_MS = 2_000;

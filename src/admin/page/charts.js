@@ -1,6 +1,6 @@
 import { el } from "./elements.js";
-import { now } from "./format.js";
 import { lonely, withGaps } from "./samples.js";
+import { now } from "./times.js";
 import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;

@@ -10,7 +10,8 @@ import {
   noteChange,
   section,
 } from "./elements.js";
-import { counted, time } from "./format.js";
+import { counted } from "./format.js";
+import { time } from "./times.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {

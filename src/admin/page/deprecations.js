@@ -9,7 +9,8 @@ import {
   section,
   table,
 } from "./elements.js";
-import { count, now, time } from "./format.js";
+import { count } from "./format.js";
+import { now, time } from "./times.js";
 
 /**
  * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.

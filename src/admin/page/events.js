@@ -1,5 +1,7 @@
 import { accountLink, badge, el, fillOnce, heading, table } from "./elements.js";
-import { aWindow, count, exactly, time } from "./format.js";
+import { count } from "./format.js";
+import { aWindow } from "./limits.js";
+import { exactly, time } from "./times.js";
 
 const BAD = new Set([
   ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],

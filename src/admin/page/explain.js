@@ -1,5 +1,6 @@
 import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
-import { count, exactly, time } from "./format.js";
+import { count } from "./format.js";
+import { exactly, time } from "./times.js";
 
 /**
  * Explains why a request was refused. Its ID comes from the field or from the URL of the section.

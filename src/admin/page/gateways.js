@@ -1,5 +1,6 @@
 import { badge, el, fillOnce, heading, table } from "./elements.js";
-import { count, counted, milliseconds, perSecond, time } from "./format.js";
+import { count, counted, milliseconds, perSecond } from "./format.js";
+import { time } from "./times.js";
 
 const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
 

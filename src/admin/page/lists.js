@@ -1,5 +1,6 @@
 import { el, failure, fill } from "./elements.js";
-import { count, hasEnded } from "./format.js";
+import { count } from "./format.js";
+import { hasEnded } from "./times.js";
 
 /** Names the parts of the store, the workers and the accounts missing in what is shown above. */
 export const without = (missing) => el("p", { class: "empty" }, `Incomplete, without ${missing}`);

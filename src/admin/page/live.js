@@ -1,5 +1,5 @@
-import { setClock } from "./format.js";
 import { samplesOf, sinceStep } from "./samples.js";
+import { setClock } from "./times.js";
 
 /** The plots show the last 15 minutes. */
 const SAMPLES_S = 900;

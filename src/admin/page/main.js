@@ -9,11 +9,11 @@ import { askToken } from "./dialogs.js";
 import { badge, el, fill, fillOnce } from "./elements.js";
 import { eventsView } from "./events.js";
 import { explainView } from "./explain.js";
-import { keepTimes } from "./format.js";
 import { gatewaysView } from "./gateways.js";
 import { Live } from "./live.js";
 import { downEnvironments, overviewView } from "./overview.js";
 import { plansView } from "./plans.js";
+import { keepTimes } from "./times.js";
 
 /** The sections in their order. A section is offered only if the route in `needs` exists. */
 const SECTIONS = [

@@ -1,7 +1,8 @@
 import { chart } from "./charts.js";
 import { accountLink, badge, el, fill, fillOnce, heading, section, table } from "./elements.js";
-import { count, counted, milliseconds, perMinute, perSecond, time } from "./format.js";
+import { count, counted, milliseconds, perMinute, perSecond } from "./format.js";
 import { sums } from "./gateways.js";
+import { time } from "./times.js";
 
 const CHARTS = [
   {

@@ -10,7 +10,8 @@ import {
   section,
   table,
 } from "./elements.js";
-import { aWindow, count, limits } from "./format.js";
+import { count } from "./format.js";
+import { aWindow, limits } from "./limits.js";
 import { without } from "./lists.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */

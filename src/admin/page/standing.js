@@ -1,6 +1,8 @@
 import { liftBan } from "./bans.js";
 import { badge, button, el, failure, fillOnce, section, table } from "./elements.js";
-import { aWindow, count, counted, exactly, now, time } from "./format.js";
+import { count, counted } from "./format.js";
+import { aWindow } from "./limits.js";
+import { exactly, now, time } from "./times.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed, or

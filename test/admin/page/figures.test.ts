@@ -12,7 +12,7 @@ type Reading = {
 };
 type Sample = Readonly<Record<string, number | null>>;
 
-/** The modules of the page are no TypeScript. Both need no browser. */
+/** The modules of the page are no TypeScript. These need no browser. */
 const { lonely, samplesOf, withGaps } = (await import(
   "../../../src/admin/page/samples.js" as string
 )) as {
@@ -20,18 +20,25 @@ const { lonely, samplesOf, withGaps } = (await import(
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
   withGaps: (samples: readonly { readonly at: number }[]) => object[];
 };
-const { milliseconds, perSecond, limits, relative, setClock, ...format } = (await import(
+const { milliseconds, perSecond } = (await import(
   "../../../src/admin/page/format.js" as string
-)) as Readonly<Record<"milliseconds" | "perSecond" | "limits", (value: unknown) => string>> & {
+)) as Readonly<Record<"milliseconds" | "perSecond", (value: unknown) => string>>;
+const { limits, limitsText, parseLimits } = (await import(
+  "../../../src/admin/page/limits.js" as string
+)) as {
+  limits: (value: unknown) => string;
   limitsText: (own: object) => string;
   parseLimits: (text: string) => object;
+};
+const { guessClock, keepTimes, now, relative, setClock } = (await import(
+  "../../../src/admin/page/times.js" as string
+)) as {
+  guessClock: (date: string | null) => void;
   keepTimes: () => void;
+  now: () => number;
   relative: (unixSeconds: number) => string;
   setClock: (gatewayMs: number) => void;
-  guessClock: (date: string | null) => void;
-  now: () => number;
 };
-const { guessClock, now, limitsText, parseLimits, keepTimes } = format;
 
 const AT_MS = Date.UTC(2026, 10, 21);
 const START: Reading = {
