@@ -43,8 +43,10 @@ export async function findPageFile(path: string): Promise<AdminResponse | undefi
  * them.
  */
 async function readFiles(): Promise<ReadonlyMap<string, AdminResponse>> {
-  const names = await readdir(FOLDER);
-  const own = names.map((name) => [name, new URL(name, FOLDER)] as const);
+  const names = await readdir(FOLDER, { recursive: true });
+  const own = names
+    .filter((name) => extname(name) !== "")
+    .map((name) => [name, new URL(name, FOLDER)] as const);
   const library = LIBRARY.map(([name, specifier]) => {
     return [name, new URL(import.meta.resolve(specifier))] as const;
   });

@@ -43,7 +43,7 @@ async function differences(): Promise<number> {
 }
 
 async function window(): Promise<unknown> {
-  const { limits } = (await import("../../src/admin/page/limits.js" as string)) as {
+  const { limits } = (await import("../../src/admin/page/parts/limits.js" as string)) as {
     limits(plan: object): string;
   };
   await using house = await startTestGateway({

@@ -1,19 +1,19 @@
-import { accountView } from "./account.js";
-import { accountsView } from "./accounts.js";
-import { Api } from "./api.js";
-import { backendsView } from "./backends.js";
-import { bansView } from "./bans.js";
-import { configurationView } from "./configuration.js";
-import { deprecationsView } from "./deprecations.js";
-import { askToken } from "./dialogs.js";
-import { badge, el, fill, fillOnce } from "./elements.js";
-import { eventsView } from "./events.js";
-import { explainView } from "./explain.js";
-import { gatewaysView } from "./gateways.js";
-import { Live } from "./live.js";
-import { downEnvironments, overviewView } from "./overview.js";
-import { plansView } from "./plans.js";
-import { keepTimes } from "./times.js";
+import { Api } from "./parts/api.js";
+import { askToken } from "./parts/dialogs.js";
+import { badge, el, fill, fillOnce } from "./parts/elements.js";
+import { Live } from "./parts/live.js";
+import { keepTimes } from "./parts/times.js";
+import { accountView } from "./views/account.js";
+import { accountsView } from "./views/accounts.js";
+import { backendsView } from "./views/backends.js";
+import { bansView } from "./views/bans.js";
+import { configurationView } from "./views/configuration.js";
+import { deprecationsView } from "./views/deprecations.js";
+import { eventsView } from "./views/events.js";
+import { explainView } from "./views/explain.js";
+import { gatewaysView } from "./views/gateways.js";
+import { downEnvironments, overviewView } from "./views/overview.js";
+import { plansView } from "./views/plans.js";
 
 /** The sections in their order. A section is offered only if the route in `needs` exists. */
 const SECTIONS = [

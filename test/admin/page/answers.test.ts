@@ -188,7 +188,7 @@ describe("what could not be read for a moment", () => {
 
 /** Runs in the page: two requests to explain, of which the first is answered last. */
 const EXPLAINED = `(async () => {
-  const { explainView } = await import("/page/explain.js");
+  const { explainView } = await import("/page/views/explain.js");
   const open = new Map();
   const get = (path) => new Promise((resolve, reject) => open.set(path, { resolve, reject }));
   const { element } = explainView({ api: { get }, id: "a" });
@@ -211,7 +211,7 @@ describe("an explanation", () => {
 
 /** Runs in the page: the colour of an event of each kind, and how its account keeps the keyboard. */
 const COLOURED = `(async () => {
-  const { eventsView } = await import("/page/events.js");
+  const { eventsView } = await import("/page/views/events.js");
   const kinds = ["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused", "keys_lost",
     "keys_unreadable", "keys_older", "state_file_unwritten", "ban_lifted", "upstream_up", "store_back",
     "config_reloaded", "sunset"];

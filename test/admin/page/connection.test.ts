@@ -98,7 +98,7 @@ describe("a page that nobody has seen for five seconds", () => {
 /** Opens a page with figures of its own, from streams that say nothing, or what `then` sends. */
 async function ownLive(page: Page, messages: string): Promise<void> {
   await page.evaluate(`(async () => {
-    const { Live } = await import("/page/live.js");
+    const { Live } = await import("/page/parts/live.js");
     globalThis.streams = [];
     const bytes = new TextEncoder().encode(${JSON.stringify(messages)});
     const open = async (_path, signal) => {

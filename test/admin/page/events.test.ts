@@ -87,7 +87,7 @@ describe("a table that is drawn again", () => {
     await page.getByText("http://a.test").waitFor();
     assert.deepEqual(await page.evaluate(`[${focused}.ariaLabel, scrollY]`), ["Backends", 0]);
     const isOutside = await page.evaluate(`(async () => {
-      const { fill, el, button } = await import("/page/elements.js");
+      const { fill, el, button } = await import("/page/parts/elements.js");
       const [outside, block] = [button("Again"), el("div", {})];
       document.body.append(outside, block);
       outside.focus();
@@ -96,7 +96,7 @@ describe("a table that is drawn again", () => {
     })()`);
     assert.equal(isOutside, true, "what has the keyboard elsewhere keeps it");
     const after = await page.evaluate(`(async () => {
-      const { fill, el, button } = await import("/page/elements.js");
+      const { fill, el, button } = await import("/page/parts/elements.js");
       const block = document.body.appendChild(el("div", {}));
       const focusedAfter = (before, ...parts) => {
         fill(block, el("a", { href: "#/" }, "Back"), before);

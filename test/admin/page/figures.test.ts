@@ -14,24 +14,24 @@ type Sample = Readonly<Record<string, number | null>>;
 
 /** The modules of the page are no TypeScript. These need no browser. */
 const { lonely, samplesOf, withGaps } = (await import(
-  "../../../src/admin/page/samples.js" as string
+  "../../../src/admin/page/parts/samples.js" as string
 )) as {
   lonely: (values: readonly (number | null)[]) => number[];
   samplesOf: (readings: readonly Reading[], bounds: readonly number[]) => Sample[];
   withGaps: (samples: readonly { readonly at: number }[]) => object[];
 };
 const { milliseconds, perSecond } = (await import(
-  "../../../src/admin/page/format.js" as string
+  "../../../src/admin/page/parts/format.js" as string
 )) as Readonly<Record<"milliseconds" | "perSecond", (value: unknown) => string>>;
 const { limits, limitsText, parseLimits } = (await import(
-  "../../../src/admin/page/limits.js" as string
+  "../../../src/admin/page/parts/limits.js" as string
 )) as {
   limits: (value: unknown) => string;
   limitsText: (own: object) => string;
   parseLimits: (text: string) => object;
 };
 const { guessClock, keepTimes, now, relative, setClock } = (await import(
-  "../../../src/admin/page/times.js" as string
+  "../../../src/admin/page/parts/times.js" as string
 )) as {
   guessClock: (date: string | null) => void;
   keepTimes: () => void;
@@ -57,7 +57,7 @@ const sessionStorage = {
   setItem: (name: string, value: string) => void kept.set(name, value),
 };
 Object.defineProperty(globalThis, "sessionStorage", { value: sessionStorage });
-const { Api } = (await import("../../../src/admin/page/api.js" as string)) as {
+const { Api } = (await import("../../../src/admin/page/parts/api.js" as string)) as {
   Api: new (
     askToken: () => Promise<string>,
   ) => {

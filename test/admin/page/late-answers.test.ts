@@ -41,7 +41,7 @@ function runs<T>(script: string): Promise<T> {
 
 /** A list of one entry a page. What the last answers to its first two paths were is known to each act. */
 const LIST = `
-  const { pagedList } = await import("/page/lists.js");
+  const { pagedList } = await import("/page/parts/lists.js");
   let told = "";
   const draw = (items) => document.createTextNode(items.join() + told);
   const list = pagedList({ api: { page: hold }, path: "/a", draw, rows: 1 });
@@ -110,7 +110,7 @@ describe("a list", () => {
 });
 
 const DIALOGS = `
-  const { createKey } = await import("/page/issue.js");
+  const { createKey } = await import("/page/views/issue.js");
   const send = async (method, path) => ({ value: await hold(method + " " + path), missing: null });
   const api = { get: hold, send };
   const config = { environments: { e: {} }, plans: { free: {} } };
@@ -172,7 +172,7 @@ describe("a dialog", () => {
 
 /** The view of an account: the values of each of its requests in turn, and what is shown of them. */
 const ACCOUNT = `
-  const { accountView } = await import("/page/account.js");
+  const { accountView } = await import("/page/views/account.js");
   const view = accountView({ api: { get: hold, page: () => hold("keys"), has: () => true }, live, id: "a" });
   mount(view);
   const dates = { anchor: 1, anchorFrom: null, state: "active", suspended: null };
@@ -259,7 +259,7 @@ describe("an account", () => {
 
 const VIEWS = `
   const viewOf = async (name, more = {}) => {
-    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const { [name + "View"]: view } = await import("/page/views/" + name + ".js");
     const made = view({ api: { get: hold, page: hold, has: () => true }, live: { ...live, ...more } });
     mount(made);
     return made;

@@ -64,7 +64,7 @@ const CLOSED = `(async () => {
       asked += 1;
       return new Promise(() => {});
     };
-    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const { [name + "View"]: view } = await import("/page/views/" + name + ".js");
     const { element, close } = view({ live, id: "a", api: { get: never, page: never, has: () => true } });
     element.querySelector("#search")?.dispatchEvent(new Event("input"));
     const [open, before] = [listeners, asked];

@@ -9,17 +9,21 @@ import { codeOf, longFunctions } from "../../support/source.ts";
 import { openAdminHouse } from "../admin-house.ts";
 
 const FOLDER = join(import.meta.dirname, "../../../src/admin/page");
-const FILES = readdirSync(FOLDER);
+const FILES = readdirSync(FOLDER, { recursive: true, encoding: "utf8" }).filter((name) =>
+  name.includes("."),
+);
 const read = (name: string) => readFileSync(join(FOLDER, name), "utf8");
 const MODULES = FILES.filter((name) => name.endsWith(".js"));
 
-/** The files that a text names, as the browser would ask for them. */
-function namedIn(text: string): string[] {
+/** The files that a file names, as the browser would ask for them. */
+function namedIn(name: string): string[] {
+  const text = read(name);
   const imported = [...text.matchAll(/^(?:import .*|\} )from "(.*?)";$/gm)].map(
     ([, path = ""]) => path,
   );
   const linked = [...text.matchAll(/(?:href|src)="([^"#]+)"/g)].map(([, path = ""]) => path);
-  return [...imported.map((path) => path.replace(/^\.\//, "/page/")), ...linked];
+  const base = `http://localhost/page/${name}`;
+  return [...imported.map((path) => new URL(path, base).pathname), ...linked];
 }
 
 describe("the files of the page", () => {
@@ -84,11 +88,11 @@ describe("the files of the page", () => {
   it("name no file that is not served, and none of elsewhere", async () => {
     await using house = await openAdminHouse();
     const named = FILES.flatMap((name) => {
-      const paths = namedIn(read(name)).filter((one) => !one.includes("w3.org"));
+      const paths = namedIn(name).filter((one) => !one.includes("w3.org"));
       return paths.map((path) => ({ name, path }));
     });
     for (const { name, path } of each(named)) {
-      assert.match(path, /^\/page\/[a-z.]+$/, name);
+      assert.match(path, /^\/page\/(?:parts\/|views\/)?[a-z.]+$/, name);
       assert.equal((await house.ask("GET", path)).status, 200, `${name}: ${path}`);
     }
     for (const name of FILES) {
@@ -115,7 +119,7 @@ describe("the files of the page", () => {
     for (const path of [
       ...["/page", "/page/", "/page/index.html", "/page/page.ts", "/page/../page.ts"],
       ...["/page/..%2fpage.ts", "/page/%2e%2e/page.ts", "/page/__proto__", "/page//main.js"],
-      ...["/page/main.js/", "/page/./main.js", "/index.html", "//"],
+      ...["/page/main.js/", "/page/./main.js", "/index.html", "//", "/page/views", "/page/views/"],
     ]) {
       assert.equal((await house.ask("GET", path)).status, 404, path);
     }

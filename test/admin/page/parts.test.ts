@@ -19,7 +19,7 @@ afterAll(async () => {
 
 /** Runs in the page: a list whose requests are answered by hand, and what it showed after each. */
 const ANSWERED = `(async () => {
-  const { pagedList } = await import("/page/lists.js");
+  const { pagedList } = await import("/page/parts/lists.js");
   const asked = [];
   const page = (path) => new Promise((resolve, reject) => asked.push({ path, resolve, reject }));
   let drawn = 0;
@@ -71,7 +71,7 @@ it("a list shows the answer to its last request, whichever comes first, and draw
  * has one entry more when it is read again, and then another list takes its place.
  */
 const TURNED = `(async () => {
-  const { pagedList } = await import("/page/lists.js");
+  const { pagedList } = await import("/page/parts/lists.js");
   const paths = [];
   const answers = ["/a?1", undefined, "/a?2", undefined, "/a?3", "/b?1"].map((next, i) => {
     return { items: [String(Math.min(i, 3))], total: i < 4 ? 2 : 3, missing: null, next };
@@ -106,7 +106,7 @@ it("a list is turned no further than it goes, by the way that its last answer to
 
 /** Runs in the page: a dialog of one field and one choice, whose first attempt fails. */
 const ASKED = `(async () => {
-  const { ask } = await import("/page/dialogs.js");
+  const { ask } = await import("/page/parts/dialogs.js");
   const moment = () => new Promise((resolve) => setTimeout(resolve));
   const opener = document.createElement("button");
   document.getElementById("main").append(opener);
@@ -165,7 +165,7 @@ it("a dialog sends once, tells why it failed, stays usable, and gives the keyboa
 
 /** Runs in the page: the details of events, by their rows, and whether the view still listens. */
 const HAPPENED = `(async () => {
-  const { eventsView } = await import("/page/events.js");
+  const { eventsView } = await import("/page/views/events.js");
   const listeners = new Set();
   const onChange = (listener) => (listeners.add(listener), () => listeners.delete(listener));
   const own = { account: "a_1", plan: "free", env: "production" };
@@ -212,7 +212,7 @@ it("events tell their cause and end in words, those of a gateway that began agai
 
 /** Runs in the page: the days of an account as they are read one after the other, or refused. */
 const DAYS = `(async () => {
-  const { drawDays } = await import("/page/days.js");
+  const { drawDays } = await import("/page/views/days.js");
   const days = document.createElement("div");
   const row = (day, units, meters) => ({ day, units, admitted: units, refused: 1, plan: "free", meters });
   const rows = [row("2026-11-01", 5), row("2026-11-02", 10, { tokens: 7 })];
@@ -259,7 +259,7 @@ it("days come newest first, are drawn once, and come back after a refusal", asyn
 
 /** Runs in the page: a narrow table that was scrolled, drawn again beside one that was not. */
 const SCROLLED = `(async () => {
-  const { el, fill, table } = await import("/page/elements.js");
+  const { el, fill, table } = await import("/page/parts/elements.js");
   const narrow = el("div", { style: "width: 100px" });
   document.body.append(narrow);
   const draw = (cell) => {
@@ -277,7 +277,7 @@ it("a table that was scrolled sideways stays so when its content is drawn again"
 
 /** Runs in the page: the headings below a deprecated operation, before and after it was called. */
 const CALLED = `(async () => {
-  const { deprecationsView } = await import("/page/deprecations.js");
+  const { deprecationsView } = await import("/page/views/deprecations.js");
   const operations = [{ method: "GET", template: "/a", lifecycle: { deprecated: true } }];
   const live = { onChange: () => () => {}, onRoutes: () => () => {} };
   const headings = async (items) => {
@@ -311,7 +311,7 @@ const REREAD = `(async () => {
   };
   const told = {};
   for (const name of ["plans", "deprecations"]) {
-    const { [name + "View"]: view } = await import("/page/" + name + ".js");
+    const { [name + "View"]: view } = await import("/page/views/" + name + ".js");
     const listeners = {};
     const listen = (kind) => (listener) => (listeners[kind] = listener, () => {});
     const figures = { plans: [], deprecated: [] };
@@ -340,8 +340,8 @@ it("plans and deprecations that could not be read say so until they can, and com
 
 /** Runs in the page: keys of each state, and dialogs of one of them that are left by Cancel. */
 const KEYS = `(async () => {
-  const { keysOf } = await import("/page/keys.js");
-  const { liftBan } = await import("/page/bans.js");
+  const { keysOf } = await import("/page/views/keys.js");
+  const { liftBan } = await import("/page/views/bans.js");
   const at = Date.now() / 1_000;
   const key = (id, more) => {
     const dates = { created: at - 3 * 3_600, expires: null, revoked: null };

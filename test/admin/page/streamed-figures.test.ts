@@ -353,7 +353,7 @@ describe("figures that follow each other", () => {
     const [ages, isCancelled, events] = await page.evaluate<
       [number[], boolean, unknown]
     >(`(async () => {
-      const { Live } = await import("/page/live.js");
+      const { Live } = await import("/page/parts/live.js");
       const cancelled = Promise.withResolvers();
       const bytes = new TextEncoder().encode(${JSON.stringify(`${body.join("")}data: {
 

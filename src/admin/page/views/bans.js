@@ -1,8 +1,8 @@
-import { ask } from "./dialogs.js";
-import { accountLink, button, el, heading, noteChange, table } from "./elements.js";
-import { count } from "./format.js";
-import { pagedList } from "./lists.js";
-import { exactly, time } from "./times.js";
+import { ask } from "../parts/dialogs.js";
+import { accountLink, button, el, heading, noteChange, table } from "../parts/elements.js";
+import { count } from "../parts/format.js";
+import { pagedList } from "../parts/lists.js";
+import { exactly, time } from "../parts/times.js";
 
 /** If many bans come in a row, they are read again at most once in this time. */
 const RELOAD_MS = 2_000;

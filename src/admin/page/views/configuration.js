@@ -1,5 +1,5 @@
-import { inOrder } from "./api.js";
-import { ask } from "./dialogs.js";
+import { inOrder } from "../parts/api.js";
+import { ask } from "../parts/dialogs.js";
 import {
   badge,
   button,
@@ -9,9 +9,9 @@ import {
   heading,
   noteChange,
   section,
-} from "./elements.js";
-import { counted } from "./format.js";
-import { time } from "./times.js";
+} from "../parts/elements.js";
+import { counted } from "../parts/format.js";
+import { time } from "../parts/times.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {

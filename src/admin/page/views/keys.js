@@ -1,9 +1,9 @@
-import { ask } from "./dialogs.js";
-import { badge, button, el, noteChange, table } from "./elements.js";
+import { ask } from "../parts/dialogs.js";
+import { badge, button, el, noteChange, table } from "../parts/elements.js";
+import { changedLimits, limits, limitsText } from "../parts/limits.js";
+import { pagedList } from "../parts/lists.js";
+import { endTime, exactly, now, time } from "../parts/times.js";
 import { REFUSED, showKey } from "./issue.js";
-import { changedLimits, limits, limitsText } from "./limits.js";
-import { pagedList } from "./lists.js";
-import { endTime, exactly, now, time } from "./times.js";
 
 /** The keys of an account, the newest first. */
 export function keysOf(api, { account }, reload) {

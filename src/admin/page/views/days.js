@@ -1,5 +1,5 @@
-import { el, failure, fillOnce, table } from "./elements.js";
-import { count, counted } from "./format.js";
+import { el, failure, fillOnce, table } from "../parts/elements.js";
+import { count, counted } from "../parts/format.js";
 
 /** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
 export async function drawDays({ get, id, days }) {

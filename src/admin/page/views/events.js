@@ -1,7 +1,7 @@
-import { accountLink, badge, el, fillOnce, heading, table } from "./elements.js";
-import { count } from "./format.js";
-import { aWindow } from "./limits.js";
-import { exactly, time } from "./times.js";
+import { accountLink, badge, el, fillOnce, heading, table } from "../parts/elements.js";
+import { count } from "../parts/format.js";
+import { aWindow } from "../parts/limits.js";
+import { exactly, time } from "../parts/times.js";
 
 const BAD = new Set([
   ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],

@@ -1,4 +1,4 @@
-import { badge, el, fillOnce, heading, table } from "./elements.js";
+import { badge, el, fillOnce, heading, table } from "../parts/elements.js";
 
 /** Every backend, and whether it is in service. Updates live. */
 export function backendsView({ live }) {

@@ -1,4 +1,4 @@
-import { inOrder } from "./api.js";
+import { inOrder } from "../parts/api.js";
 import {
   accountLink,
   badge,
@@ -8,9 +8,9 @@ import {
   heading,
   section,
   table,
-} from "./elements.js";
-import { count } from "./format.js";
-import { now, time } from "./times.js";
+} from "../parts/elements.js";
+import { count } from "../parts/format.js";
+import { now, time } from "../parts/times.js";
 
 /**
  * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.

@@ -1,6 +1,6 @@
-import { badge, el, fillOnce, heading, table } from "./elements.js";
-import { count, counted, milliseconds, perSecond } from "./format.js";
-import { time } from "./times.js";
+import { badge, el, fillOnce, heading, table } from "../parts/elements.js";
+import { count, counted, milliseconds, perSecond } from "../parts/format.js";
+import { time } from "../parts/times.js";
 
 const KINDS = { ready: "good", "not ready": "bad", draining: "warn", silent: "bad" };
 

@@ -1,6 +1,15 @@
-import { accountLink, badge, el, failure, fill, heading, section, table } from "./elements.js";
-import { count } from "./format.js";
-import { exactly, time } from "./times.js";
+import {
+  accountLink,
+  badge,
+  el,
+  failure,
+  fill,
+  heading,
+  section,
+  table,
+} from "../parts/elements.js";
+import { count } from "../parts/format.js";
+import { exactly, time } from "../parts/times.js";
 
 /**
  * Explains why a request was refused. Its ID comes from the field or from the URL of the section.

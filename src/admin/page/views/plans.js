@@ -1,4 +1,4 @@
-import { inOrder } from "./api.js";
+import { inOrder } from "../parts/api.js";
 import {
   accountLink,
   button,
@@ -9,10 +9,10 @@ import {
   heading,
   section,
   table,
-} from "./elements.js";
-import { count } from "./format.js";
-import { aWindow, limits } from "./limits.js";
-import { without } from "./lists.js";
+} from "../parts/elements.js";
+import { count } from "../parts/format.js";
+import { aWindow, limits } from "../parts/limits.js";
+import { without } from "../parts/lists.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;

@@ -1,6 +1,5 @@
-import { inOrder } from "./api.js";
-import { drawDays } from "./days.js";
-import { ask } from "./dialogs.js";
+import { inOrder } from "../parts/api.js";
+import { ask } from "../parts/dialogs.js";
 import {
   badge,
   button,
@@ -11,12 +10,13 @@ import {
   heading,
   noteChange,
   section,
-} from "./elements.js";
+} from "../parts/elements.js";
+import { changedLimits, limits, limitsText } from "../parts/limits.js";
+import { endTime, exactly, hasEnded, time } from "../parts/times.js";
+import { drawDays } from "./days.js";
 import { createKey } from "./issue.js";
 import { keysOf } from "./keys.js";
-import { changedLimits, limits, limitsText } from "./limits.js";
 import { drawUsage, drawWhy } from "./standing.js";
-import { endTime, exactly, hasEnded, time } from "./times.js";
 
 const USAGE_EVERY_MS = 2_000;
 /** Another operator may change the account while this page is open. */

@@ -1,7 +1,7 @@
+import uPlot from "../uplot.js";
 import { el } from "./elements.js";
 import { lonely, withGaps } from "./samples.js";
 import { now } from "./times.js";
-import uPlot from "./uplot.js";
 
 const HEIGHT_PX = 168;
 /** The least span of a plot, in seconds. It grows with the samples. */

@@ -1,7 +1,7 @@
-import { ask, open } from "./dialogs.js";
-import { button, el, unheard } from "./elements.js";
-import { splitList } from "./format.js";
-import { parseLimits } from "./limits.js";
+import { ask, open } from "../parts/dialogs.js";
+import { button, el, unheard } from "../parts/elements.js";
+import { splitList } from "../parts/format.js";
+import { parseLimits } from "../parts/limits.js";
 
 /**
  * Asks for the details of a key, makes it, and shows it once. `account` is set to add a key to it.

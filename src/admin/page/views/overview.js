@@ -1,8 +1,17 @@
-import { chart } from "./charts.js";
-import { accountLink, badge, el, fill, fillOnce, heading, section, table } from "./elements.js";
-import { count, counted, milliseconds, perMinute, perSecond } from "./format.js";
+import { chart } from "../parts/charts.js";
+import {
+  accountLink,
+  badge,
+  el,
+  fill,
+  fillOnce,
+  heading,
+  section,
+  table,
+} from "../parts/elements.js";
+import { count, counted, milliseconds, perMinute, perSecond } from "../parts/format.js";
+import { time } from "../parts/times.js";
 import { sums } from "./gateways.js";
-import { time } from "./times.js";
 
 const CHARTS = [
   {

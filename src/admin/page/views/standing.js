@@ -1,8 +1,8 @@
+import { badge, button, el, failure, fillOnce, section, table } from "../parts/elements.js";
+import { count, counted } from "../parts/format.js";
+import { aWindow } from "../parts/limits.js";
+import { exactly, now, time } from "../parts/times.js";
 import { liftBan } from "./bans.js";
-import { badge, button, el, failure, fillOnce, section, table } from "./elements.js";
-import { count, counted } from "./format.js";
-import { aWindow } from "./limits.js";
-import { exactly, now, time } from "./times.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed, or

@@ -1,8 +1,8 @@
-import { accountLink, badge, button, el, heading, table } from "./elements.js";
-import { count, counted } from "./format.js";
+import { accountLink, badge, button, el, heading, table } from "../parts/elements.js";
+import { count, counted } from "../parts/format.js";
+import { pagedList } from "../parts/lists.js";
+import { time } from "../parts/times.js";
 import { createKey } from "./issue.js";
-import { pagedList } from "./lists.js";
-import { time } from "./times.js";
 
 /** A search is sent after a pause in typing of this length. */
 const TYPING_MS = 200;
