@@ -1,8 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import type { ReadinessChecks } from "../telemetry/readiness.ts";
 import type { ApiDeps, ApiRequest } from "./api/api-request.ts";
-import { refuseKeyIn, refuseKeyInQuery } from "./api/request-bodies.ts";
+import {
+  refuseByContract,
+  refuseKeyIn,
+  refuseKeyInQuery,
+  refuseQuery,
+} from "./api/refuse-request.ts";
 import { matchApiRoute } from "./api/router.ts";
+import type { ApiRoute } from "./api/routes.ts";
 import { checkAccess, type GuardOptions, readGuardFields } from "./http/guard.ts";
 import { isJson, readJsonBody } from "./http/request-body.ts";
 import {
@@ -42,43 +48,34 @@ export async function answerRequest(
   if (refused !== undefined) return refused;
   const found = matchApiRoute(method, path);
   if (!found.ok) return found.response;
+  const { row, id } = found;
   const asked = new URLSearchParams(query);
-  const known = found.row.contract.query ?? [];
-  const strange = query !== undefined && !isKnownQuery(asked, known);
-  if (strange) return problemResponse("bad_request", queryMessage(known));
+  const strange = query === undefined ? undefined : refuseQuery(asked, row.contract);
+  if (strange !== undefined) return strange;
   const { foreignKeys } = deps.config();
   const keyedQuery = refuseKeyInQuery(asked, foreignKeys);
   if (keyedQuery !== undefined) return keyedQuery;
-  const run = async (body: ApiRequest["body"]) => {
-    const unanswered: number[] = [];
-    const onUnanswered = (worker: number) => void unanswered.push(worker);
-    const call = { deps, id: found.id, body, query: asked, onUnanswered };
-    return withoutWorkers(await found.row.run(call), unanswered);
-  };
-  if (found.row.method === "GET") return run({});
+  if (row.method === "GET") return runRoute(row, { deps, id, query: asked, body: {} });
   if (!isJson(fields.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const members = await readJsonBody(request, found.row.bodyBytesMax);
+  const members = await readJsonBody(request, row.bodyBytesMax);
   if (!members.ok) return members.response;
   const keyed = refuseKeyIn(members.value, foreignKeys);
   if (keyed !== undefined) return keyed;
-  return run(members.value);
+  return runRoute(row, { deps, id, query: asked, body: members.value });
 }
 
-/** Whether each query member is known and is there only once. */
-function isKnownQuery(query: URLSearchParams, known: readonly string[]): boolean {
-  const names = [...query.keys()];
-  return (
-    names.length > 0 &&
-    names.every((name) => known.includes(name)) &&
-    new Set(names).size === names.length
-  );
-}
-
-function queryMessage(known: readonly string[]): string {
-  if (known.length === 0) return "Nothing here takes a query";
-  return `The query may have ${known.join(", ")}, each once`;
+/** The answer of a route, which names the workers that have not answered it. */
+async function runRoute(
+  row: ApiRoute,
+  request: Omit<ApiRequest, "onUnanswered">,
+): Promise<AdminResponse> {
+  const refused = refuseByContract(row, request);
+  if (refused !== undefined) return refused;
+  const unanswered: number[] = [];
+  const onUnanswered = (worker: number) => void unanswered.push(worker);
+  return withoutWorkers(await row.run({ ...request, onUnanswered }), unanswered);
 }
 
 async function answerOpen(deps: AnswerDeps, method: string, path: string): Promise<AdminResponse> {

@@ -22,7 +22,7 @@ import {
 } from "../http/response.ts";
 import { type ApiDeps, type ApiRequest, applyEdit } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
-import { parseAccountChange, parseEmptyBody, parseSuspension } from "./request-bodies.ts";
+import { parseAccountChange, parseSuspension } from "./request-bodies.ts";
 
 const SEARCH_CHARACTERS_MAX = 200;
 
@@ -79,12 +79,11 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
 
 /** Changes plan, limits and metadata, for all keys of the account at once. */
 export async function updateAccount(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const wanted = parseAccountChange(members);
-  if (!wanted.ok) return wanted.response;
+  const { deps, id, body } = request;
+  const change = parseAccountChange(body);
   const context = keyContextOf(deps.config(), deps.now());
   const edited = await applyEdit(request, (records) =>
-    updateAccounts(records, [id], wanted.value, context),
+    updateAccounts(records, [id], change, context),
   );
   if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
@@ -93,27 +92,23 @@ export async function updateAccount(request: ApiRequest): Promise<AdminResponse>
 
 /** Changes all accounts on a plan: checks all of them first, then changes them together. */
 export async function updateAccountsOnPlan(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, query, body: members } = request;
-  const plan = query.get("plan");
-  if (plan === null)
-    return problemResponse("bad_request", "Name the plan: PATCH /api/accounts?plan=PLAN");
-  const wanted = parseAccountChange(members);
-  if (!wanted.ok) return wanted.response;
+  const { deps, query, body } = request;
+  const plan = query.get("plan") as string;
+  const change = parseAccountChange(body);
   const context = keyContextOf(deps.config(), deps.now());
   const edited = await applyEdit(request, (records) => {
-    const on = accountsOnPlan(records, plan, wanted.value, context);
-    return on.ok ? updateAccounts(records, on.ids, wanted.value, context) : on;
+    const on = accountsOnPlan(records, plan, change, context);
+    return on.ok ? updateAccounts(records, on.ids, change, context) : on;
   });
   if (!edited.ok) return edited.response;
   return jsonResponse(200, { changed: edited.value.accounts.length });
 }
 
 export async function suspendOne(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const how = parseSuspension(members);
-  if (!how.ok) return how.response;
+  const { deps, id, body } = request;
+  const how = parseSuspension(body);
   const edited = await applyEdit(request, (records) =>
-    suspendAccount(records, id, how.value, deps.now()),
+    suspendAccount(records, id, how, deps.now()),
   );
   if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;
@@ -124,9 +119,7 @@ export async function suspendOne(request: ApiRequest): Promise<AdminResponse> {
 }
 
 export async function resume(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.response;
+  const { deps, id } = request;
   const edited = await applyEdit(request, (records) => resumeAccount(records, id));
   if (!edited.ok) return edited.response;
   const { records, accounts } = edited.value;

@@ -3,7 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import { planMissing } from "../../config/unserved-records.ts";
 import { type EditRefusal, type EditResult, usageRefusal } from "../../core/keys/edit-rules.ts";
-import { isAddressName, type Records } from "../../core/keys/records.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { applyKeyEdit, type KeyStore, publicReason } from "../../stores/keys/key-store.ts";
 import type { ActivityStore } from "../../stores/quotas/activity-store.ts";
 import type { GatewayDirectory, QuotaAdmin } from "../../stores/quotas/quota-store.ts";
@@ -54,7 +54,8 @@ export type ApiDeps = {
 };
 
 /**
- * One request to a route. `id` is "" if the route has none; `body` is {} if there is none.
+ * One request to a route, which its contract allows. `id` is "" if the route has none; `body` is {}
+ * if there is none.
  */
 export type ApiRequest = {
   readonly deps: ApiDeps;
@@ -66,20 +67,10 @@ export type ApiRequest = {
   readonly onUnanswered: OnUnanswered;
 };
 
-type Answer = (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
-
 /**
- * Responds with 503 until there is a copy of the records: that there are none is not known. An
- * address has no record.
+ * The response while there is no copy of the records yet, because that there are none is not known;
+ * undefined if there is one.
  */
-export function withRecords(answer: Answer): Answer {
-  return (request) => {
-    const unknown = isAddressName(request.id) ? undefined : recordsUnknown(request.deps);
-    return unknown ?? answer(request);
-  };
-}
-
-/** The response while there is no copy of the records yet; undefined if there is one. */
 export function recordsUnknown({ keys }: Pick<ApiDeps, "keys">): AdminResponse | undefined {
   if (keys.ready) return undefined;
   const message = "The key records are not known yet: the store is unreachable";

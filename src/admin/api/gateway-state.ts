@@ -6,7 +6,6 @@ import { openApiDocument, type RouteSpec } from "../openapi/document.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
 import { storeOr503 } from "./reachable-store.ts";
-import { parseEmptyBody } from "./request-bodies.ts";
 
 /** The configuration in force, by the keys of its file, with every secret masked, and its hash. */
 export function showConfig({ deps }: ApiRequest): AdminResponse {
@@ -46,9 +45,7 @@ export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): A
 }
 
 /** Reloads the configuration. The response says what is in force, or why nothing changed. */
-export async function reloadConfig({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
-  const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.response;
+export async function reloadConfig({ deps }: ApiRequest): Promise<AdminResponse> {
   const reloaded = await deps.reload();
   if (reloaded.ok) return jsonResponse(200, { hash: reloaded.hash });
   const { mistakes, reasons = [], partly } = reloaded;

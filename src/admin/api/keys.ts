@@ -9,13 +9,7 @@ import { keyContextOf } from "../../stores/keys/key-store.ts";
 import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
 import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
-import {
-  parseEmptyBody,
-  parseFind,
-  parseGraceMs,
-  parseKeyChange,
-  parseNewKeys,
-} from "./request-bodies.ts";
+import { parseGraceMs, parseKeyChange, parseNewKeys } from "./request-bodies.ts";
 
 export async function listKeys(request: ApiRequest): Promise<AdminResponse> {
   const { deps, query } = request;
@@ -55,10 +49,9 @@ export async function showKeys(request: ApiRequest): Promise<AdminResponse> {
 
 /** The record of a key that the caller holds. */
 export async function findKey(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = request;
-  const token = parseFind(members);
-  if (!token.ok) return token.response;
-  const record = deps.keys.find(digestKey(token.value));
+  const { deps, body } = request;
+  const { key } = body as { key: string };
+  const record = deps.keys.find(digestKey(key));
   if (record === undefined) return unknownIdResponse();
   return jsonResponse(200, (await used(request, [record], deps.keys.records()))[0]);
 }
@@ -68,22 +61,19 @@ export async function findKey(request: ApiRequest): Promise<AdminResponse> {
  * command line.
  */
 export async function createKeys(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = request;
-  const wanted = parseNewKeys(members);
-  if (!wanted.ok) return wanted.response;
+  const { deps, body } = request;
+  const wanted = parseNewKeys(body);
   const context = keyContextOf(deps.config(), deps.now());
-  const edited = await applyEdit(request, (records) => issueKeys(records, wanted.value, context));
+  const edited = await applyEdit(request, (records) => issueKeys(records, wanted, context));
   if (!edited.ok) return edited.response;
   const told = edited.value.issued.map(issuedReport);
-  return jsonResponse(201, wanted.value.count === undefined ? told[0] : told);
+  return jsonResponse(201, wanted.count === undefined ? told[0] : told);
 }
 
 /** Responds with 200 and the new key, which is shown only once, and the state of the old one. */
 export async function rotateOne(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const grace = parseGraceMs(members);
-  if (!grace.ok) return grace.response;
-  const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: grace.value };
+  const { deps, id, body } = request;
+  const options = { ...keyContextOf(deps.config(), deps.now()), graceMs: parseGraceMs(body) };
   const edited = await applyEdit(request, (records) => rotateKey(records, id, options));
   if (!edited.ok) return edited.response;
   const { issued, previous, records } = edited.value;
@@ -95,9 +85,7 @@ export async function rotateOne(request: ApiRequest): Promise<AdminResponse> {
 
 /** Responds with the key; if the ID is an account, with the list of keys that were revoked. */
 export async function revokeOne(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.response;
+  const { deps, id } = request;
   const edited = await applyEdit(request, (records) => revokeKeys(records, id, deps.now()));
   if (!edited.ok) return edited.response;
   const { revoked, one, records } = edited.value;
@@ -106,12 +94,9 @@ export async function revokeOne(request: ApiRequest): Promise<AdminResponse> {
 }
 
 export async function patchKey(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, id, body: members } = request;
-  const wanted = parseKeyChange(members);
-  if (!wanted.ok) return wanted.response;
-  const edited = await applyEdit(request, (records) =>
-    updateKey(records, id, wanted.value, deps.now()),
-  );
+  const { deps, id, body } = request;
+  const change = parseKeyChange(body);
+  const edited = await applyEdit(request, (records) => updateKey(records, id, change, deps.now()));
   if (!edited.ok) return edited.response;
   const { changed, records } = edited.value;
   deps.log.info("key_changed", { key: changed.id });
@@ -124,13 +109,7 @@ export async function patchKey(request: ApiRequest): Promise<AdminResponse> {
  * names the processes that have not answered. `withoutLimits` are
  * the accounts whose plan this gateway does not have, as a reload may have dropped it meanwhile.
  */
-export async function refreshKeys({
-  deps,
-  body: members,
-  onUnanswered,
-}: ApiRequest): Promise<AdminResponse> {
-  const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.response;
+export async function refreshKeys({ deps, onUnanswered }: ApiRequest): Promise<AdminResponse> {
   const failure = await deps.keys.refresh().then(() => undefined, errorMessage);
   await deps.spreadKeys(onUnanswered);
   const { ok, why = failure } = deps.keys.health();

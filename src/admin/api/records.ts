@@ -1,4 +1,4 @@
-import { preparePatch } from "../../stores/keys/file/record-patch.ts";
+import { preparePatch, type RecordPatch } from "../../stores/keys/file/record-patch.ts";
 import {
   type AdminResponse,
   jsonResponse,
@@ -6,7 +6,6 @@ import {
   RETRY_AFTER_1,
 } from "../http/response.ts";
 import { type ApiRequest, applyEdit } from "./api-request.ts";
-import { parseRecordChanges } from "./request-bodies.ts";
 
 /**
  * The identity and location of this gateway's records, which a command compares with its own, and
@@ -27,12 +26,11 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
  * it.
  */
 export async function patchRecords(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = request;
-  const wanted = parseRecordChanges(members);
-  if (!wanted.ok) return wanted.response;
-  const edited = await applyEdit(request, await preparePatch(wanted.value, deps.now()));
+  const { deps, body } = request;
+  const { changes } = body as { changes: readonly RecordPatch[] };
+  const edited = await applyEdit(request, await preparePatch(changes, deps.now()));
   if (!edited.ok) return edited.response;
-  const changed = wanted.value.length;
+  const changed = changes.length;
   deps.log.info("records_changed", { changed });
   return jsonResponse(200, { changed });
 }

@@ -20,7 +20,7 @@ import {
   updateAccount,
   updateAccountsOnPlan,
 } from "./accounts.ts";
-import { type ApiRequest, withRecords } from "./api-request.ts";
+import type { ApiRequest } from "./api-request.ts";
 import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
 import {
   listGateways,
@@ -67,11 +67,11 @@ export type ApiRoute = RouteSpec & {
 const IMPORT_BYTES_MAX = 64 * 1_048_576;
 
 const KEYS: readonly ApiRoute[] = [
-  row("GET /api/keys", withRecords(listKeys), {
+  row("GET /api/keys", listKeys, {
     summary: "All keys, or those of an account",
     query: ["limit", "after", "account", "order"],
     answers: ["Key"],
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
   row("POST /api/keys", createKeys, {
     summary: "Issue a key, or a list of them where count is given",
@@ -81,27 +81,29 @@ const KEYS: readonly ApiRoute[] = [
     answers: { oneOrMany: "IssuedKey" },
     refuses: ["conflict", "store_unavailable"],
   }),
-  row("POST /api/keys/find", withRecords(findKey), {
+  row("POST /api/keys/find", findKey, {
     summary: "The record of a key that the caller holds",
     body: FIND_BODY,
     answers: "Key",
-    refuses: ["unknown_id", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id"],
   }),
   row("POST /api/keys/refresh", refreshKeys, {
     summary: "Read the key records now: a command has changed them",
     answers: "Refreshed",
   }),
-  row("GET /api/keys/export", withRecords(exportKeys), {
+  row("GET /api/keys/export", exportKeys, {
     summary: "All accounts, then all keys, as lines of JSON; digests, never keys",
     answers: { type: "application/jsonl; charset=utf-8" },
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
   {
-    ...row("POST /api/keys/import", withRecords(importKeys), {
+    ...row("POST /api/keys/import", importKeys, {
       summary: "Take in records of an export, or plain keys, all or none",
       body: IMPORT_BODY,
       answers: "Imported",
-      refuses: ["conflict", "store_unavailable"],
+      needsRecords: true,
+      refuses: ["conflict"],
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,
   },
@@ -119,11 +121,12 @@ const KEYS: readonly ApiRoute[] = [
     }),
     bodyBytesMax: IMPORT_BYTES_MAX,
   },
-  row("GET /api/keys/:id", withRecords(showKeys), {
+  row("GET /api/keys/:id", showKeys, {
     summary: "A key; of an account all of its keys",
     answers: { oneOrMany: "Key" },
     namesMissing: true,
-    refuses: ["unknown_id", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id"],
   }),
   row("PATCH /api/keys/:id", patchKey, {
     summary: "Change a key in place",
@@ -145,11 +148,11 @@ const KEYS: readonly ApiRoute[] = [
 ];
 
 const ACCOUNTS: readonly ApiRoute[] = [
-  row("GET /api/accounts", withRecords(listAccounts), {
+  row("GET /api/accounts", listAccounts, {
     summary: "Accounts; X-Total-Count says how many fit",
     query: ["limit", "after", "env", "plan", "q", "order"],
     answers: ["Account"],
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
   row("PATCH /api/accounts", updateAccountsOnPlan, {
     summary: "Change all accounts on a plan",
@@ -159,10 +162,11 @@ const ACCOUNTS: readonly ApiRoute[] = [
     answers: "Changed",
     refuses: ["conflict", "store_unavailable"],
   }),
-  row("GET /api/accounts/:id", withRecords(showAccount), {
+  row("GET /api/accounts/:id", showAccount, {
     summary: "An account",
     answers: "Account",
-    refuses: ["unknown_id", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id"],
   }),
   row("PATCH /api/accounts/:id", updateAccount, {
     summary: "Change plan, limits and metadata of an account, counts kept",
@@ -181,12 +185,13 @@ const ACCOUNTS: readonly ApiRoute[] = [
     answers: "Account",
     refuses: ["unknown_id", "conflict", "store_unavailable"],
   }),
-  row("POST /api/accounts/:id/reset", withRecords(resetAccount), {
+  row("POST /api/accounts/:id/reset", resetAccount, {
     summary: "Set windows of an account to 0: those named, or all that run",
     query: ["env"],
     body: RESET_BODY,
     answers: "Reset",
-    refuses: ["unknown_id", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id"],
   }),
 ];
 
@@ -197,59 +202,64 @@ const LIMITS: readonly ApiRoute[] = [
     answers: ["Ban"],
     refuses: ["store_unavailable"],
   }),
-  row("POST /api/bans", withRecords(addBan), {
+  row("POST /api/bans", addBan, {
     summary: "Ban an account, which counts as no offence",
     body: BAN_BODY,
     status: 201,
     answers: "Ban",
-    refuses: ["unknown_id", "conflict", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id", "conflict"],
   }),
-  row("GET /api/bans/:id", withRecords(explainBan), {
+  row("GET /api/bans/:id", explainBan, {
     summary: "Why an account is or was banned",
     query: ["env"],
     answers: "BanReasons",
-    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id", "plan_missing"],
   }),
   row("DELETE /api/bans/:id", liftBan, {
     summary: "End a ban",
     answers: "Lifted",
     refuses: ["unknown_id", "not_banned", "store_unavailable"],
   }),
-  row("GET /api/usage", withRecords(listUsage), {
+  row("GET /api/usage", listUsage, {
     summary: "Where all accounts stand, those nearest to a limit first",
     query: ["limit", "after", "env", "plan", "over", "top"],
     answers: ["Usage"],
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
-  row("GET /api/usage/:id", withRecords(showUsage), {
+  row("GET /api/usage/:id", showUsage, {
     summary: "Where an account stands; charges nothing",
     query: ["env"],
     answers: "Usage",
-    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id", "plan_missing"],
   }),
-  row("GET /api/counts", withRecords(listCounts), {
+  row("GET /api/counts", listCounts, {
     summary: "What the store counts of all accounts, and when it was asked, for an audit",
     query: ["limit", "after"],
     answers: ["Counts"],
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
-  row("GET /api/counts/:id", withRecords(showCounts), {
+  row("GET /api/counts/:id", showCounts, {
     summary: "What the store counts of an account, or of an address",
     query: ["env"],
     answers: "Counts",
-    refuses: ["unknown_id", "plan_missing", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id", "plan_missing"],
   }),
-  row("GET /api/history", withRecords(listHistory), {
+  row("GET /api/history", listHistory, {
     summary: "What accounts used by UTC day: the last 30 days, or those of days or month",
     query: ["limit", "after", "env", "plan", "account", "days", "month"],
     answers: ["DayUsage"],
     isUncounted: true,
-    refuses: ["unknown_id", "conflict", "store_unavailable"],
+    needsRecords: true,
+    refuses: ["unknown_id", "conflict"],
   }),
-  row("GET /api/plans", withRecords(listPlans), {
+  row("GET /api/plans", listPlans, {
     summary: "The plans, their limits, and how many accounts are on each",
     answers: ["Plan"],
-    refuses: ["store_unavailable"],
+    needsRecords: true,
   }),
 ];
 

@@ -30,10 +30,8 @@ export async function exportKeys({ deps }: ApiRequest): Promise<AdminResponse> {
 
 /** Imports records, all or none. Each mistake is named by its place in the list. */
 export async function importKeys(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = request;
-  const wanted = parseImport(members);
-  if (!wanted.ok) return wanted.response;
-  const { records: values, plain, dryRun } = wanted.value;
+  const { deps, body } = request;
+  const { records: values, plain, dryRun } = parseImport(body);
   const config = deps.config();
   const optionsOf = (by: Config) => {
     return { plain, foreignKeys: by.foreignKeys, context: keyContextOf(by, deps.now()) };

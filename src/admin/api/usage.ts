@@ -32,7 +32,7 @@ import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 import type { RankedUsage } from "./kept-list.ts";
 import { pageResponse, rankedId, takePage } from "./pagination.ts";
 import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts";
-import { parseBanRequest, parseEmptyBody, parseReset } from "./request-bodies.ts";
+import { parseBanRequest } from "./request-bodies.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
@@ -161,8 +161,8 @@ function notFound(found: Extract<AccountLookup, { ok: false }>): AdminResponse {
 }
 
 /** Bans an account for a given time. Such a ban does not count as an offence. */
-export async function addBan({ deps, body: members }: ApiRequest): Promise<AdminResponse> {
-  const wanted = parseBanRequest(members);
+export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseBanRequest(body);
   if (!wanted.ok) return wanted.response;
   const { id, lengthMs, reason } = wanted.value;
   const subject = findUsageSubject(deps.keys.records(), id);
@@ -185,9 +185,7 @@ export async function addBan({ deps, body: members }: ApiRequest): Promise<Admin
 }
 
 /** Lifts a ban, also of an account that has no keys any more. */
-export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<AdminResponse> {
-  const nothing = parseEmptyBody(members);
-  if (!nothing.ok) return nothing.response;
+export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
     const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
     if (name === undefined) return recordsUnknown(deps) ?? unknownIdResponse();
@@ -206,10 +204,8 @@ export async function liftBan({ deps, id, body: members }: ApiRequest): Promise<
 
 /** Sets windows of an account to 0: those named, or all current ones. */
 export async function resetAccount(request: ApiRequest): Promise<AdminResponse> {
-  const { deps, body: members } = request;
-  const wanted = parseReset(members);
-  if (!wanted.ok) return wanted.response;
-  const windows = wanted.value;
+  const { deps, body } = request;
+  const { windows } = body as { windows?: readonly string[] };
   return fromReachableStore(deps, async (onMissing) => {
     const found = await find(request);
     if (!found.ok) return notFound(found);

@@ -148,9 +148,6 @@ export const FIND_BODY = { key: { kind: "text", required: true } } as const sati
 
 export const ROTATION_BODY = { grace: { kind: "duration" } } as const satisfies BodyShape;
 
-/** For requests that need nothing but their path: a body may be absent or empty. */
-export const EMPTY_BODY = {} as const satisfies BodyShape;
-
 /** The schema of a body of this shape. */
 export function bodySchema(shape: BodyShape): Schema {
   const members = Object.entries(shape);

@@ -32,9 +32,9 @@ export type RouteContract = {
   readonly query?: readonly QueryName[];
   /** Query members that are required. */
   readonly queryRequired?: readonly QueryName[];
-  /** The body of a writing request; if undefined, it takes an empty object. */
+  /** The body of a writing request; if undefined, it may be absent or an empty object. */
   readonly body?: BodyShape;
-  /** The members that a body requires, if one of several sets is enough. */
+  /** Sets of members, one of which a body requires. */
   readonly bodyNeeds?: readonly (readonly string[])[];
   readonly status?: number;
   /** One shape, a list of one, either of two, or text of another media type. */
@@ -50,6 +50,8 @@ export type RouteContract = {
    * given, those of changes and of lists in pages do.
    */
   readonly namesMissing?: boolean;
+  /** Set if the answer is made of the key records: until there is a copy of them it is 503. */
+  readonly needsRecords?: true;
   /** The refusals of this route only, in addition to those that any request may get. */
   readonly refuses?: readonly ProblemCode[];
 };
@@ -137,6 +139,7 @@ function operationOf({ method, template, contract }: RouteSpec): object {
     ...OF_LISTENER,
     ...(template.includes("/:") ? (["not_found"] as const) : []),
     ...(contract.refuses ?? []),
+    ...(contract.needsRecords ? (["store_unavailable"] as const) : []),
   ];
   return {
     operationId: operationId(method, template),

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { refuseKeyIn } from "../../../src/admin/api/request-bodies.ts";
+import { refuseKeyIn } from "../../../src/admin/api/refuse-request.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 
 const FOREIGN = "sk_AbCdEfGhIjKlMnOpQrStUvWx";

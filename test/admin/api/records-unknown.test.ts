@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { type ApiRequest, withRecords } from "../../../src/admin/api/api-request.ts";
+import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
+import { refuseByContract } from "../../../src/admin/api/refuse-request.ts";
+import { API_ROUTES, type ApiRoute } from "../../../src/admin/api/routes.ts";
 import { liftBan } from "../../../src/admin/api/usage.ts";
-import { jsonResponse } from "../../../src/admin/http/response.ts";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";
@@ -83,7 +84,7 @@ it("a store that has no ban of an ID does not make it unknown without records, a
   keys.ready = true;
   assert.equal((await liftBan(askedFor("k_1"))).status, 404);
   keys.ready = false;
-  const counted = withRecords(() => jsonResponse(200, {}));
-  assert.equal((await counted(askedFor("one"))).status, 503);
-  assert.equal((await counted(askedFor("addr:192.0.2.1"))).status, 200);
+  const counts = API_ROUTES.find(({ template }) => template === "/api/counts/:id") as ApiRoute;
+  assert.equal(refuseByContract(counts, askedFor("one"))?.status, 503);
+  assert.equal(refuseByContract(counts, askedFor("addr:192.0.2.1")), undefined);
 });

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
+import { refuseBody } from "../../../src/admin/api/refuse-request.ts";
 import {
   parseAccountChange,
   parseBanRequest,
-  parseEmptyBody,
   parseImport,
   parseKeyChange,
   parseSuspension,
@@ -13,16 +13,15 @@ it("every member of a body is part of what is asked", () => {
   const caps = [{ window: "day", limit: 5 }];
   const change = { name: "web", expires: "2h", caps: { day: 5 } };
   const expiresInMs = 7_200_000;
-  assert.deepEqual(parseKeyChange(change), { ok: true, value: { name: "web", expiresInMs, caps } });
-  const endless = parseKeyChange({ expires: "never" });
-  assert.equal(endless.ok && endless.value.expiresInMs, "never");
+  assert.deepEqual(parseKeyChange(change), { name: "web", expiresInMs, caps });
+  assert.equal(parseKeyChange({ expires: "never" }).expiresInMs, "never");
   assert.deepEqual(parseAccountChange({ plan: "pro", limits: { day: 5 } }), {
-    ok: true,
-    value: { plan: "pro", limits: caps },
+    plan: "pro",
+    limits: caps,
   });
   assert.deepEqual(parseSuspension({ for: "2h", reason: "unpaid" }), {
-    ok: true,
-    value: { forMs: 7_200_000, reason: "unpaid" },
+    forMs: 7_200_000,
+    reason: "unpaid",
   });
   assert.deepEqual(parseBanRequest({ id: "a", for: "2h", reason: "scrapes" }), {
     ok: true,
@@ -32,14 +31,9 @@ it("every member of a body is part of what is asked", () => {
 
 it("an import is whole and of exported records unless told, and a body of many mistakes tells twenty", () => {
   const records = [{ record: "key" }];
-  assert.deepEqual(parseImport({ records }), {
-    ok: true,
-    value: { records, plain: false, dryRun: false },
-  });
+  assert.deepEqual(parseImport({ records }), { records, plain: false, dryRun: false });
   const members = Object.fromEntries(Array.from({ length: 21 }, (_, i) => [`m${i}`, 1]));
-  const told = parseEmptyBody(members);
-  assert.ok(!told.ok);
-  const { message } = JSON.parse(String(told.response.body));
+  const { message } = JSON.parse(String(refuseBody(members, {})?.body));
   const named = Array.from({ length: 20 }, (_, i) => `"m${i}" is unknown (there is none to send)`);
   assert.equal(message, `Cannot use the body: ${named.join("; ")}`);
 });
