@@ -1,7 +1,6 @@
 import { errorMessage } from "../../base/messages.ts";
 import { deprecatedOperations, deprecationReport } from "../../config/queries/deprecations.ts";
 import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
-import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import type { AccessLogEntry } from "../../telemetry/log/log.ts";
 import {
   type AdminResponse,
@@ -12,7 +11,6 @@ import {
 } from "../http/response.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { pageResponse } from "./pagination.ts";
-import { withAccountUsage } from "./usage.ts";
 
 /** Explains by its ID why a request was refused, from the memory of the gateway. */
 export async function explainRequest({ deps, id }: ApiRequest): Promise<AdminResponse> {
@@ -70,12 +68,4 @@ export async function listDeprecations({
   });
   const tell = (page: readonly (typeof named)[number][]) => page.map(({ one }) => one);
   return pageResponse(named, { path: "/api/deprecations", query }, tell, named);
-}
-
-/** Explains why an account is banned now (from the store) and was banned before (from events). */
-export function explainBan(request: ApiRequest): Promise<AdminResponse> {
-  const { quotas, recent } = request.deps;
-  return withAccountUsage(request, async (report) => {
-    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
-  });
 }

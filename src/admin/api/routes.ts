@@ -21,7 +21,8 @@ import {
   updateAccountsOnPlan,
 } from "./accounts.ts";
 import type { ApiRequest } from "./api-request.ts";
-import { explainBan, explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
+import { addBan, explainBan, liftBan, listActiveBans } from "./bans.ts";
+import { explainRequest, listDeprecations, listOpenCharges } from "./diagnostics.ts";
 import {
   listGateways,
   listPlans,
@@ -43,16 +44,7 @@ import {
 } from "./keys.ts";
 import { patchRecords, showRecordsIdentity } from "./records.ts";
 import { exportKeys, importKeys } from "./transfer.ts";
-import {
-  addBan,
-  liftBan,
-  listActiveBans,
-  listCounts,
-  listUsage,
-  resetAccount,
-  showCounts,
-  showUsage,
-} from "./usage.ts";
+import { listCounts, listUsage, resetAccount, showCounts, showUsage } from "./usage.ts";
 
 /**
  * One route. Its contract says what is read from a request and what /api/openapi.json describes.

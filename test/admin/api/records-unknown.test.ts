@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
+import { liftBan } from "../../../src/admin/api/bans.ts";
 import { refuseByContract } from "../../../src/admin/api/refuse-request.ts";
 import { API_ROUTES, type ApiRoute } from "../../../src/admin/api/routes.ts";
-import { liftBan } from "../../../src/admin/api/usage.ts";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort, startRedis } from "../../support/redis/redis.ts";

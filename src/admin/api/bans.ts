@@ -1,0 +1,77 @@
+import { bansReport, findUsageSubject, sortBans } from "../../core/keys/usage-reports.ts";
+import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
+import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
+import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
+import {
+  type AdminResponse,
+  jsonResponse,
+  problemResponse,
+  unknownIdResponse,
+} from "../http/response.ts";
+import { type ApiRequest, recordsUnknown } from "./api-request.ts";
+import { pageResponse, rankedId } from "./pagination.ts";
+import { fromReachableStore, whenSaved } from "./reachable-store.ts";
+import { parseBanRequest } from "./request-bodies.ts";
+import { withAccountUsage } from "./usage.ts";
+
+/** Every ban in force, in the shape of `bans list --json`. */
+export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  return fromReachableStore(deps, async (onMissing) => {
+    const named = sortBans(await activeBans(deps.quotas, deps.config(), onMissing)).map((one) => {
+      return { id: rankedId(-one.ban.untilMs, `${one.account} ${one.environment}`), one };
+    });
+    return pageResponse(named, { path: "/api/bans", query }, (page) =>
+      bansReport(page.map(({ one }) => one)),
+    );
+  });
+}
+
+/** Explains why an account is banned now (from the store) and was banned before (from events). */
+export function explainBan(request: ApiRequest): Promise<AdminResponse> {
+  const { quotas, recent } = request.deps;
+  return withAccountUsage(request, async (report) => {
+    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
+  });
+}
+
+/** Bans an account for a given time. Such a ban does not count as an offence. */
+export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse> {
+  const wanted = parseBanRequest(body);
+  if (!wanted.ok) return wanted.response;
+  const { id, lengthMs, reason } = wanted.value;
+  const subject = findUsageSubject(deps.keys.records(), id);
+  if (subject === undefined) return unknownIdResponse();
+  const imposed = imposedBan(deps.config(), subject, { lengthMs, reason });
+  if (typeof imposed === "string") return problemResponse("conflict", imposed);
+  const { account, environment } = subject;
+  const accountRef = { account, environment };
+  return fromReachableStore(deps, async (onMissing) => {
+    const { untilMs, offences } = await deps.quotas.ban(accountRef, imposed, onMissing);
+    const event = {
+      accountRef,
+      atMs: untilMs - lengthMs,
+      imposed: { ...imposed, untilMs, offences },
+    };
+    logBanByHand(deps.log, event);
+    const until = Math.ceil(untilMs / 1_000);
+    return whenSaved(deps, jsonResponse(201, { account, environment, until, offences }));
+  });
+}
+
+/** Lifts a ban, also of an account that has no keys any more. */
+export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> {
+  return fromReachableStore(deps, async (onMissing) => {
+    const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
+    if (name === undefined) return recordsUnknown(deps) ?? unknownIdResponse();
+    const { account, environment } = name;
+    if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
+      return problemResponse("not_banned", notBannedMessage(deps.config(), account));
+    }
+    logBanByHand(deps.log, {
+      accountRef: { account, environment },
+      atMs: deps.now(),
+      imposed: undefined,
+    });
+    return whenSaved(deps, jsonResponse(200, { account, environment, lifted: true }));
+  });
+}
