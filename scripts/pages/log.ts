@@ -1,4 +1,4 @@
-import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
+import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/access-log-entry.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/log.md: every member of the line of a request. */
@@ -8,7 +8,7 @@ export function logPage(): string {
   });
   return `# The log
 
-${madeFrom("src/telemetry/log/log.ts")}
+${madeFrom("src/telemetry/log/access-log-entry.ts")}
 
 The log is JSON, one object a line, on stdout. This page has the line of a request; [events](events.md) has all other
 lines. A line never holds a key, a token or a password. With several processes, a line about one of them has its number

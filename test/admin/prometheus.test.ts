@@ -4,7 +4,7 @@ import { describe, it, onTestFinished, vi } from "vitest";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { EnvironmentConfig } from "../../src/config/config.ts";
 import type { Operation } from "../../src/core/http/route.ts";
-import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/access-log-entry.ts";
 import type { MetricSources } from "../../src/telemetry/metrics/metric-readers.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
 import { METRICS } from "../../src/telemetry/metrics/metrics.ts";

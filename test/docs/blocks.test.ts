@@ -7,7 +7,7 @@ import { parseArguments } from "../../src/cli/framework/parse.ts";
 import { loadVerbs } from "../../src/cli/verb-table.ts";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { EVENTS } from "../../src/telemetry/log/events.ts";
-import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/log.ts";
+import { ACCESS_LOG_FIELDS } from "../../src/telemetry/log/access-log-entry.ts";
 import { loadFiles, told } from "../config/folder.ts";
 import { each } from "../support/each.ts";
 import { openAuthority } from "../support/wire/certificates.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { METHODS } from "../../src/core/http/route.ts";
-import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/access-log-entry.ts";
 import {
   type LabelValue,
   MetricVec,

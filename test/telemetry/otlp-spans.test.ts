@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, it } from "vitest";
-import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/access-log-entry.ts";
 import { DURATION_BUCKETS } from "../../src/telemetry/metrics/metric-vec.ts";
 import { type OtlpExporter, openOtlpExporter } from "../../src/telemetry/tracing/otlp.ts";
 import type { AttemptFailure, RequestFacts } from "../../src/telemetry/tracing/tracing.ts";

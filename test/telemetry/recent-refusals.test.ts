@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { RecentRefusals } from "../../src/telemetry/history/diagnostics.ts";
-import type { AccessLogEntry } from "../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/access-log-entry.ts";
 
 let count = 0;
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { it } from "vitest";
-import { type AccessLogEntry, createLog } from "../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../src/telemetry/log/access-log-entry.ts";
+import { createLog } from "../../src/telemetry/log/log.ts";
 
 const REFUSED: Omit<AccessLogEntry, "windows" | "by"> = {
   ...{ id: "r", env: "production", account: "a", key: "k", plan: "free", method: "GET" },

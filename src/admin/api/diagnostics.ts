@@ -1,7 +1,7 @@
 import { errorMessage } from "../../base/messages.ts";
 import { deprecatedOperations, deprecationReport } from "../../config/queries/deprecations.ts";
 import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 import {
   type AdminResponse,
   jsonResponse,

@@ -1,7 +1,7 @@
 import { traceIdOf } from "../../core/http/trace-context.ts";
 import { maskKeysInPath } from "../../core/keys/key.ts";
 import { loggedMeter, type MeterCharge } from "../../core/meters/meter-charge.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 import type { Exchange } from "./exchange.ts";
 
 const PATH_LOGGED_MAX = 2_048;

@@ -14,7 +14,8 @@ import type {
   DeprecatedCall,
   DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
-import type { AccessLogEntry, Log } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
+import type { Log } from "../../telemetry/log/log.ts";
 import type { RequestTimes, TurnedAwayReason } from "../../telemetry/metrics/request-metrics.ts";
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.ts";

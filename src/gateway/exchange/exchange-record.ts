@@ -9,7 +9,7 @@ import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 import type { Environment, Service } from "./environment.ts";
 import type { RequestContext } from "./open-tunnel.ts";
 

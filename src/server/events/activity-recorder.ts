@@ -10,7 +10,7 @@ import {
   DeprecatedCalls,
   type DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 
 const EVERY_MS = 30_000;
 /** The least time between two reads, each for all accounts that asked since the last one. */

@@ -3,7 +3,7 @@ import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
-import type { AccessLogEntry } from "../../telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 import type { TakenOver } from "../process/gateway-handle.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";

@@ -1,7 +1,7 @@
 import { FairBuffer } from "../../base/fair-buffer.ts";
 import { RingBuffer } from "../../base/ring-buffer.ts";
 import { isAddressName } from "../../core/keys/records.ts";
-import type { AccessLogEntry } from "../log/log.ts";
+import type { AccessLogEntry } from "../log/access-log-entry.ts";
 import { type RefusedAccount, RefusedAccounts } from "./refused-accounts.ts";
 
 /**

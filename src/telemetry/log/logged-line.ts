@@ -1,5 +1,5 @@
 import { cleanText } from "../../base/messages.ts";
-import type { AccessLogEntry } from "./log.ts";
+import type { AccessLogEntry } from "./access-log-entry.ts";
 
 /** A request as a log line describes it. `time` is its end, in Unix milliseconds. */
 export type LoggedRequest = AccessLogEntry & { readonly time: number };

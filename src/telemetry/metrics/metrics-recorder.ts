@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import type { AccessLogEntry } from "../log/log.ts";
+import type { AccessLogEntry } from "../log/access-log-entry.ts";
 import { type LabelValue, observeDuration } from "./metric-vec.ts";
 import {
   addToCell,

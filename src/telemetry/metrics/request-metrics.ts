@@ -2,7 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import { METHODS } from "../../core/http/route.ts";
 import { loggedUnits } from "../../core/meters/meter-charge.ts";
-import type { AccessLogEntry } from "../log/log.ts";
+import type { AccessLogEntry } from "../log/access-log-entry.ts";
 import {
   type CounterCell,
   type HistogramCell,

@@ -37,7 +37,7 @@ import {
 } from "../../core/http/trace-context.ts";
 import { type ForeignKeyFormat, maskKeysInPath } from "../../core/keys/key.ts";
 import { isUpstreamFault } from "../../core/refusal.ts";
-import type { AccessLogEntry } from "../log/log.ts";
+import type { AccessLogEntry } from "../log/access-log-entry.ts";
 import { DURATION_BUCKETS } from "../metrics/metric-vec.ts";
 import { isLabelled } from "../metrics/request-metrics.ts";
 import type {

@@ -1,7 +1,7 @@
 import type { TraceFields } from "../../core/http/trace-context.ts";
 import type { ForeignKeyFormat } from "../../core/keys/key.ts";
 import type { RefusalCode } from "../../core/refusal.ts";
-import type { AccessLogEntry } from "../log/log.ts";
+import type { AccessLogEntry } from "../log/access-log-entry.ts";
 
 /** Traces requests. It does not exist while telemetry is off, and its library is not loaded. */
 export type Tracing = {

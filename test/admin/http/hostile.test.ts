@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { describe, it } from "vitest";
-import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { eventually } from "../../support/poll.ts";
 import { recordsFrom } from "../../support/records.ts";
 import { sendRaw } from "../../support/wire/raw.ts";

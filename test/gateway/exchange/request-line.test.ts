@@ -2,7 +2,10 @@ import assert from "node:assert/strict";
 import { afterAll, test } from "vitest";
 import { isDecision, type RefusalCode } from "../../../src/core/refusal.ts";
 import { REFUSALS } from "../../../src/core/refusal-table.ts";
-import { ACCESS_LOG_FIELDS, type AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import {
+  ACCESS_LOG_FIELDS,
+  type AccessLogEntry,
+} from "../../../src/telemetry/log/access-log-entry.ts";
 import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { KEY } from "../../support/gateway/served.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import { afterAll, test } from "vitest";
-import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { watchStalls } from "../../support/in-time.ts";
 import { eventually } from "../../support/poll.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { afterAll, describe, it } from "vitest";
-import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";

@@ -4,7 +4,7 @@ import { describe, it, onTestFinished, vi } from "vitest";
 import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
 import type { ActivityStore } from "../../../src/stores/quotas/activity-store.ts";
 import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
-import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { eventually } from "../../support/poll.ts";
 
 const DAY_MS = 86_400_000;

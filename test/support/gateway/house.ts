@@ -9,7 +9,8 @@ import type { GatewayHandle } from "../../../src/server/process/gateway-handle.t
 import { newGatewayName } from "../../../src/server/process/identity.ts";
 import { startGateway } from "../../../src/server/start.ts";
 import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
-import { type AccessLogEntry, createLog } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
+import { createLog } from "../../../src/telemetry/log/log.ts";
 import { eventually } from "../poll.ts";
 import { type GivenKey, recordsFrom } from "../records.ts";
 import { startTestUpstream, type TestUpstream } from "./backend.ts";

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { stringify } from "yaml";
 import { digestKey } from "../../../src/core/keys/key.ts";
 import { encodeKeyFile } from "../../../src/stores/keys/file/file-format.ts";
-import type { AccessLogEntry } from "../../../src/telemetry/log/log.ts";
+import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { recordsFrom } from "../records.ts";
 import { withLongStoreTimeout } from "./house.ts";
 import { PETS } from "./pets-routes.ts";
