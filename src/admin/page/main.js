@@ -51,12 +51,12 @@ function decoded(text) {
   }
 }
 
-/** Shows a view, which is `{ element, close? }`, and closes the previous one first. */
+/** Shows a view and closes the previous one first. */
 function show() {
   const { path, id, words } = place();
   const section = SECTIONS.find((one) => one.path === path) ?? SECTIONS[0];
   const view = path === "accounts" && id !== undefined ? accountView : section.view;
-  current?.close?.();
+  current?.close();
   current = view({ api, live, id, words });
   const names = [view === accountView && id, section.path !== "" && section.name, "Tollgate"];
   document.title = names.filter(Boolean).join(" · ");

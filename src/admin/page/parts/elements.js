@@ -93,6 +93,16 @@ export function section(title, ...children) {
   return el("section", {}, el("h2", {}, title), ...children);
 }
 
+/** A view, as the page shows it. `ends` are called when it is left: they release what it holds. */
+export function view(ends, ...children) {
+  return {
+    element: el("div", {}, ...children),
+    close: () => {
+      for (const end of ends) end();
+    },
+  };
+}
+
 /** The head of a view: its title, a sentence, and its buttons. */
 export function heading(title, lead, ...buttons) {
   return el(
@@ -101,6 +111,17 @@ export function heading(title, lead, ...buttons) {
     el("div", {}, el("h1", {}, title), lead && el("p", { class: "lead" }, lead)),
     buttons.length > 0 && el("div", { class: "buttons" }, ...buttons),
   );
+}
+
+/** The field of a search; `attributes` add to it. */
+export function searchInput(attributes) {
+  const plain = { maxlength: 200, autocomplete: "off", spellcheck: "false" };
+  return el("input", { type: "search", id: "search", ...plain, ...attributes });
+}
+
+/** The row of a search: its field, and how much it has found. */
+export function searchRow(input, found) {
+  return el("div", { class: "search" }, el("label", { for: "search" }, "Search"), input, found);
 }
 
 /**
@@ -137,6 +158,11 @@ export function fillOnce(part, shown, draw) {
 export function fillFailure(part, error, again) {
   delete part.dataset.shown;
   fill(part, failure(error, again));
+}
+
+/** What a view shows until its content is known. */
+export function loading() {
+  return el("p", { class: "empty" }, "Loading…");
 }
 
 /** An error, shown instead of the content that failed, with a button to try again. */

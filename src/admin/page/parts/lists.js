@@ -1,4 +1,4 @@
-import { el, failure, fill } from "./elements.js";
+import { el, failure, fill, loading } from "./elements.js";
 import { count } from "./format.js";
 import { hasEnded } from "./times.js";
 
@@ -37,7 +37,7 @@ function pager({ items, next, total, from, isMoved, turn }) {
  * over; `reload` reads the same page again.
  */
 export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
-  const element = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const element = el("div", {}, loading());
   let trail = [];
   let at = 0;
   /** The number of all items when the first page was read: with another one, the places have moved. */

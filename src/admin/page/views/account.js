@@ -8,8 +8,10 @@ import {
   fill,
   fillOnce,
   heading,
+  loading,
   noteChange,
   section,
+  view,
 } from "../parts/elements.js";
 import { changedLimits, limits, limitsText } from "../parts/limits.js";
 import { endTime, exactly, hasEnded, time } from "../parts/times.js";
@@ -28,7 +30,7 @@ const ACCOUNT_EVERY_MS = 10_000;
  */
 export function accountView({ api, live, id }) {
   const trouble = el("div", {});
-  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const content = el("div", {}, loading());
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
   let keys;
   const get = inOrder((path) => api.get(path));
@@ -69,12 +71,8 @@ export function accountView({ api, live, id }) {
     setInterval(() => document.hidden || void (isDue() ? load() : followUsage()), USAGE_EVERY_MS),
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
-  const end = live.onRoutes(load);
-  const close = () => {
-    for (const timer of timers) clearInterval(timer);
-    end();
-  };
-  return { element: el("div", {}, trouble, content), close };
+  const ends = timers.map((timer) => () => clearInterval(timer));
+  return view([live.onRoutes(load), ...ends], trouble, content);
 }
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */

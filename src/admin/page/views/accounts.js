@@ -1,4 +1,14 @@
-import { accountLink, badge, button, el, heading, table } from "../parts/elements.js";
+import {
+  accountLink,
+  badge,
+  button,
+  el,
+  heading,
+  searchInput,
+  searchRow,
+  table,
+  view,
+} from "../parts/elements.js";
 import { count, counted } from "../parts/format.js";
 import { pagedList } from "../parts/lists.js";
 import { time } from "../parts/times.js";
@@ -29,13 +39,8 @@ export function accountsView({ api, live, words = "" }) {
     void keys.learn();
   });
   let timer;
-  const search = el("input", {
-    type: "search",
-    id: "search",
+  const search = searchInput({
     placeholder: "account, key, name, plan …",
-    maxlength: 200,
-    autocomplete: "off",
-    spellcheck: "false",
     value: words,
     oninput: ({ target }) => {
       clearTimeout(timer);
@@ -50,23 +55,16 @@ export function accountsView({ api, live, words = "" }) {
     },
   });
   const create = async () => (await createKey(api)) && list.show(path());
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Accounts",
-        "Quotas, strikes and bans belong to the account; its keys share them.",
-        button("Create a key", create, "primary"),
-      ),
-      el("div", { class: "search" }, el("label", { for: "search" }, "Search"), search, found),
-      list.element,
+  return view(
+    [end, () => clearTimeout(timer)],
+    heading(
+      "Accounts",
+      "Quotas, strikes and bans belong to the account; its keys share them.",
+      button("Create a key", create, "primary"),
     ),
-    close: () => {
-      clearTimeout(timer);
-      end();
-    },
-  };
+    searchRow(search, found),
+    list.element,
+  );
 }
 
 /** How many accounts fit a search; `all` is the number of all, undefined if it is not known. */

@@ -1,4 +1,4 @@
-import { badge, el, fillOnce, heading, table } from "../parts/elements.js";
+import { badge, el, fillOnce, heading, table, view } from "../parts/elements.js";
 
 /** Every backend, and whether it is in service. Updates live. */
 export function backendsView({ live }) {
@@ -9,20 +9,15 @@ export function backendsView({ live }) {
     const upstreams = figures?.upstreams;
     fillOnce(content, [upstreams, isStale], () => [backendsTable(upstreams, isStale)]);
   };
-  const end = live.onChange(draw);
   draw();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Backends",
-        "A backend that is down gets requests only if no other is left, until it answers again.",
-      ),
-      content,
+  return view(
+    [live.onChange(draw)],
+    heading(
+      "Backends",
+      "A backend that is down gets requests only if no other is left, until it answers again.",
     ),
-    close: end,
-  };
+    content,
+  );
 }
 
 function backendsTable(upstreams, isStale) {

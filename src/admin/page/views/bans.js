@@ -1,5 +1,5 @@
 import { ask } from "../parts/dialogs.js";
-import { accountLink, button, el, heading, noteChange, table } from "../parts/elements.js";
+import { accountLink, button, heading, noteChange, table, view } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { pagedList } from "../parts/lists.js";
 import { exactly, time } from "../parts/times.js";
@@ -37,22 +37,15 @@ export function bansView({ api, live }) {
     reloadSoon();
   };
   const ends = [live.onChange(follow), live.onRoutes(reloadSoon)];
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Bans",
-        "Accounts that went on after their quota was used up, or were banned by hand. A ban ends by itself.",
-        button("Refresh", list.reload),
-      ),
-      list.element,
+  return view(
+    [...ends, () => clearTimeout(timer)],
+    heading(
+      "Bans",
+      "Accounts that went on after their quota was used up, or were banned by hand. A ban ends by itself.",
+      button("Refresh", list.reload),
     ),
-    close: () => {
-      clearTimeout(timer);
-      for (const end of ends) end();
-    },
-  };
+    list.element,
+  );
 }
 
 function bansTable(rows) {

@@ -7,15 +7,17 @@ import {
   fillFailure,
   fillOnce,
   heading,
+  loading,
   noteChange,
   section,
+  view,
 } from "../parts/elements.js";
 import { counted } from "../parts/format.js";
 import { time } from "../parts/times.js";
 
 /** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {
-  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const content = el("div", {}, loading());
   const force = el("p", { class: "force" });
   const get = inOrder((path) => api.get(path));
   const load = async () => {
@@ -34,19 +36,15 @@ export function configurationView({ api, live }) {
   const ends = [live.onChange(draw), live.onRoutes(load)];
   draw();
   void load();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Configuration",
-        force,
-        button("Reload", () => reload(api), "primary"),
-      ),
-      section("In force", content),
+  return view(
+    ends,
+    heading(
+      "Configuration",
+      force,
+      button("Reload", () => reload(api), "primary"),
     ),
-    close: () => ends.forEach((end) => void end()),
-  };
+    section("In force", content),
+  );
 }
 
 /** The figures that follow tell that another configuration is in force. */

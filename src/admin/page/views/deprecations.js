@@ -6,8 +6,10 @@ import {
   fillFailure,
   fillOnce,
   heading,
+  loading,
   section,
   table,
+  view,
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { now, time } from "../parts/times.js";
@@ -16,7 +18,7 @@ import { now, time } from "../parts/times.js";
  * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.
  */
 export function deprecationsView({ api, live }) {
-  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const content = el("div", {}, loading());
   let going;
   const draw = () => going && drawOperations(content, going, live.figures);
   const get = inOrder((path) => api.get(path));
@@ -34,18 +36,14 @@ export function deprecationsView({ api, live }) {
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
   void load();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Deprecations",
-        "Deprecated operations, with their requests here since the start of this gateway. Who still calls counts those of all gateways, before this start too. From its sunset on, an operation answers 410.",
-      ),
-      content,
+  return view(
+    ends,
+    heading(
+      "Deprecations",
+      "Deprecated operations, with their requests here since the start of this gateway. Who still calls counts those of all gateways, before this start too. From its sunset on, an operation answers 410.",
     ),
-    close: () => ends.forEach((end) => void end()),
-  };
+    content,
+  );
 }
 
 function operationsIn(environments) {

@@ -1,4 +1,4 @@
-import { accountLink, badge, el, fillOnce, heading, table } from "../parts/elements.js";
+import { accountLink, badge, el, fillOnce, heading, table, view } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { aWindow } from "../parts/limits.js";
 import { exactly, time } from "../parts/times.js";
@@ -8,21 +8,13 @@ const BAD = new Set([
   ...["keys_lost", "keys_unreadable", "keys_older", "state_file_unwritten"],
 ]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
-/** Members that have their own place, or mean nothing to people. */
-const PLACED = [
-  "number",
-  "kind",
-  "time",
-  "gateway",
-  "account",
-  "plan",
-  "env",
-  "decidedAt",
-  "strikes",
-];
 /** Members that are instants, and the word before each. */
 const INSTANTS = { until: "ends", reset: "resets", sunset: "gone" };
-const KNOWN = new Set([...PLACED, ...Object.keys(INSTANTS)]);
+/** Members that have their own place, or mean nothing to people. */
+const PLACED = new Set([
+  ...["number", "kind", "time", "gateway", "account", "plan", "env", "decidedAt", "strikes"],
+  ...Object.keys(INSTANTS),
+]);
 
 /** The last events of this gateway, as they happen. */
 export function eventsView({ live }) {
@@ -36,21 +28,13 @@ export function eventsView({ live }) {
     const shown = [events[0]?.number, events[0]?.time, figures === undefined, kind];
     fillOnce(content, shown, () => [eventsTable(live, kind)]);
   };
-  const end = live.onChange(draw);
   draw();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Events",
-        "The last 200 since the start of this gateway; all of them are in its log.",
-      ),
-      el("div", { class: "search" }, el("label", { for: "kind" }, "Kind"), choice),
-      content,
-    ),
-    close: end,
-  };
+  return view(
+    [live.onChange(draw)],
+    heading("Events", "The last 200 since the start of this gateway; all of them are in its log."),
+    el("div", { class: "search" }, el("label", { for: "kind" }, "Kind"), choice),
+    content,
+  );
 }
 
 function eventsTable({ events, figures }, kind) {
@@ -114,7 +98,7 @@ function wordsOf(event) {
   }
   if (kind === "ban") return `${causeOf(event)} · ${where}`;
   if (kind === "account_changed") return [...newWindowsOf(event), where].join(" · ");
-  const others = Object.entries(event).filter(([name]) => !KNOWN.has(name));
+  const others = Object.entries(event).filter(([name]) => !PLACED.has(name));
   const texts = others.map(([name, value]) => `${name} ${value}`);
   return [...texts, where].filter((text) => text !== "").join(" · ");
 }

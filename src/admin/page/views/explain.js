@@ -7,6 +7,7 @@ import {
   heading,
   section,
   table,
+  view,
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { exactly, time } from "../parts/times.js";
@@ -57,19 +58,16 @@ export function explainView({ api, id }) {
     el("button", { type: "submit", class: "primary" }, "Explain"),
   );
   void explain();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Explain",
-        "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log.",
-      ),
-      form,
-      rule,
-      content,
+  return view(
+    [],
+    heading(
+      "Explain",
+      "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log.",
     ),
-  };
+    form,
+    rule,
+    content,
+  );
 }
 
 function explanation(told) {

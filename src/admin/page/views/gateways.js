@@ -1,4 +1,4 @@
-import { badge, el, fillOnce, heading, table } from "../parts/elements.js";
+import { badge, el, fillOnce, heading, table, view } from "../parts/elements.js";
 import { count, counted, milliseconds, perSecond } from "../parts/format.js";
 import { time } from "../parts/times.js";
 
@@ -12,17 +12,12 @@ export function gatewaysView({ live }) {
     const isStale = state !== "live";
     fillOnce(content, [figures?.gateways, isStale], () => contentOf(figures, isStale));
   };
-  const end = live.onChange(draw);
   draw();
-  return {
-    element: el(
-      "div",
-      {},
-      heading("Gateways", "All that share the store of this one, as each last told of itself."),
-      content,
-    ),
-    close: end,
-  };
+  return view(
+    [live.onChange(draw)],
+    heading("Gateways", "All that share the store of this one, as each last told of itself."),
+    content,
+  );
 }
 
 function contentOf(figures, isStale) {

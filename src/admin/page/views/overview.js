@@ -8,6 +8,7 @@ import {
   heading,
   section,
   table,
+  view,
 } from "../parts/elements.js";
 import { count, counted, milliseconds, perMinute, perSecond } from "../parts/format.js";
 import { time } from "../parts/times.js";
@@ -73,26 +74,18 @@ export function overviewView({ live }) {
     drawChecks(checks, figures);
     for (const one of charts) one.draw();
   };
-  const end = live.onChange(draw);
   draw();
-  return {
-    element: el(
-      "div",
-      {},
-      heading(
-        "Overview",
-        "All processes of this gateway together, each second. The plots are by UTC.",
-      ),
-      tiles,
-      el("div", { class: "charts" }, ...charts.map(({ element }) => element)),
-      section("Most refused accounts", refused),
-      section("Checks", checks),
+  return view(
+    [live.onChange(draw), ...charts.map(({ close }) => close)],
+    heading(
+      "Overview",
+      "All processes of this gateway together, each second. The plots are by UTC.",
     ),
-    close: () => {
-      end();
-      for (const one of charts) one.close();
-    },
-  };
+    tiles,
+    el("div", { class: "charts" }, ...charts.map(({ element }) => element)),
+    section("Most refused accounts", refused),
+    section("Checks", checks),
+  );
 }
 
 function tile(name, title, value, more) {

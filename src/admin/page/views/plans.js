@@ -7,8 +7,12 @@ import {
   fillFailure,
   fillOnce,
   heading,
+  loading,
+  searchInput,
+  searchRow,
   section,
   table,
+  view,
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { aWindow, limits } from "../parts/limits.js";
@@ -23,7 +27,7 @@ const ROWS_MAX = 200;
 
 /** Plans by environment: their limits, their accounts, and the requests that they admit. */
 export function plansView({ api, live }) {
-  const content = el("div", {}, el("p", { class: "empty" }, "Loading…"));
+  const content = el("div", {}, loading());
   const nearest = el("div", {});
   let known;
   const { element: search, choose } = rowSearch(() => draw());
@@ -56,31 +60,19 @@ export function plansView({ api, live }) {
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
   void load();
-  return {
-    element: el(
-      "div",
-      {},
-      heading("Plans", "Their limits, and what they decided since the start of this gateway."),
-      search,
-      content,
-      section("Nearest to a limit", nearest),
-    ),
-    close: () => ends.forEach((end) => void end()),
-  };
+  return view(
+    ends,
+    heading("Plans", "Their limits, and what they decided since the start of this gateway."),
+    search,
+    content,
+    section("Nearest to a limit", nearest),
+  );
 }
 
 /** A search for plans and environments, which is there if not all rows are drawn without it. */
 function rowSearch(draw) {
   const told = el("p", { class: "hint", role: "status" });
-  const input = el("input", {
-    type: "search",
-    id: "search",
-    placeholder: "plan, environment …",
-    maxlength: 200,
-    autocomplete: "off",
-    spellcheck: "false",
-    oninput: draw,
-  });
+  const input = searchInput({ placeholder: "plan, environment …", oninput: draw });
   const element = el("div", {});
   const choose = ({ environments, reports }) => {
     const all = reports.flatMap(({ plan, environments: held }) =>
@@ -90,12 +82,7 @@ function rowSearch(draw) {
       fill(element);
       return all;
     }
-    if (!input.isConnected) {
-      fill(
-        element,
-        el("div", { class: "search" }, el("label", { for: "search" }, "Search"), input, told),
-      );
-    }
+    if (!input.isConnected) fill(element, searchRow(input, told));
     const words = input.value.toLowerCase().split(/\s+/);
     const fitting = all.filter(({ plan, environment }) =>
       words.every((word) => `${plan} ${environment}`.toLowerCase().includes(word)),
