@@ -1,133 +1,120 @@
-import type { LogEventRow } from "./log-events.ts";
+import { type LogEventRow, row } from "./log-events.ts";
 
 /**
  * Every event. Each is a log line with `"msg":"event"` and its `kind`, and, if `events` is
  * configured, a message to a webhook. docs/reference/events.md is made from these rows.
  */
 export const EVENTS = {
-  ban: {
-    level: "warn",
-    members: [
-      ...["account", "env", "plan", "window", "until", "offences", "observed", "decidedAt"],
-      ...["strikes", "imposed", "reason"],
+  ban: row(
+    "warn",
+    [
+      "account",
+      "env",
+      "plan",
+      "window",
+      "until",
+      "offences",
+      "observed",
+      "decidedAt",
+      "strikes",
+      "imposed",
+      "reason",
     ],
-    meaning:
-      "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds. With `imposed` people banned it, for `reason`: no strikes",
-  },
-  ban_lifted: {
-    level: "info",
-    members: ["account", "env", "decidedAt"],
-    meaning: "A ban was lifted, at `decidedAt` in milliseconds",
-  },
-  quota: {
-    level: "info",
-    members: ["account", "env", "plan", "key", "window", "percent", "used", "limit", "reset"],
-    meaning:
-      "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. A limit that is lowered below the count tells nothing. `key` is there for a limit of one key, such as `key.day`",
-  },
-  overage: {
-    level: "info",
-    members: ["account", "env", "plan", "window", "included", "used", "limit", "reset"],
-    meaning:
-      "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so. If a change of the plan, or of the account's plan, has put the count above them, it is told with the first request that is admitted after the change, by a gateway that knew the account from before, a second later. If no gateway did, there is no event, and the usage tells the overage",
-  },
-  usage: {
-    level: "info",
-    members: ["account", "env", "plan", "day", "admitted", "units", "refused", "overage", "meters"],
-    meaning:
-      "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month, `meters` where it used any",
-  },
-  key_issued: {
-    level: "info",
-    members: ["key", "account", "env", "plan"],
-    meaning: "A key was issued; `key` is its id",
-  },
-  key_rotated: {
-    level: "info",
-    members: ["key", "successor", "account", "env"],
-    meaning: "A new key was put in the place of one; both are ids",
-  },
-  key_revoked: {
-    level: "info",
-    members: ["key", "account", "env"],
-    meaning: "A key was revoked",
-  },
-  key_elsewhere: {
-    level: "warn",
-    members: ["key", "account", "env", "usedIn"],
-    meaning: "A working key of `env` was used in another environment; once a day for each key",
-  },
-  keys_imported: {
-    level: "info",
-    members: ["import", "keys", "accounts", "ended"],
-    meaning:
-      "An import. `keys` and `accounts` are the numbers of new ones, and `ended` is that of known keys that end sooner now; none of them has an event of its own",
-  },
-  account_changed: {
-    level: "info",
-    members: ["account", "env", "plan", "newWindows"],
-    meaning:
-      "The plan, the limits, the metadata or the suspension of an account changed; `newWindows` are those that it had no limits of its own for before",
-  },
-  upstream_down: {
-    level: "error",
-    members: ["env", "backend", "upstream", "why"],
-    meaning:
-      "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, that of a malformed response after its code, or that of its health check",
-  },
-  upstream_up: {
-    level: "info",
-    members: ["env", "backend", "upstream"],
-    meaning: "It is in service again. One that a reload removes while it is down has no such event",
-  },
-  store_away: {
-    level: "error",
-    members: ["code", "why", "mode", "buckets"],
-    meaning: "The store is [away](store.md#away): `mode` decides",
-  },
-  store_back: {
-    level: "info",
-    members: ["accountsCharged", "buckets"],
-    meaning: "The store decides again, and what was admitted without it is charged",
-  },
-  keys_lost: {
-    level: "error",
-    members: ["keys", "accounts", "ids", "file", "why"],
-    meaning:
-      "Records that this gateway knew are [gone from Redis](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
-  },
-  keys_unreadable: {
-    level: "error",
-    members: ["path", "why"],
-    meaning: "The key records cannot be read: those read before stay in use",
-  },
-  keys_older: {
-    level: "error",
-    members: ["keys", "why"],
-    meaning:
-      "Redis has [older key records](keys.md#copies) than before; `why` names the accounts and keys that differ",
-  },
-  state_file_unwritten: {
-    level: "error",
-    members: ["stateFile", "why"],
-    meaning: "The state file cannot be written: serving goes on, a restart would forget",
-  },
-  config_reloaded: {
-    level: "info",
-    members: ["hash"],
-    meaning:
-      "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet",
-  },
-  config_refused: {
-    level: "error",
-    members: ["why"],
-    meaning: "A reload changed nothing; one for each reason",
-  },
-  sunset: {
-    level: "warn",
-    members: ["env", "method", "route", "days", "sunset"],
-    meaning: "An operation is removed in `days` days, 30 or 7; `sunset` in Unix seconds",
-  },
+    "An account earned a ban, by the refusals of `window`; `until` and the instants of its `strikes`, whichever gateways saw them, in Unix seconds, `decidedAt` in milliseconds. With `imposed` people banned it, for `reason`: no strikes",
+  ),
+  ban_lifted: row(
+    "info",
+    ["account", "env", "decidedAt"],
+    "A ban was lifted, at `decidedAt` in milliseconds",
+  ),
+  quota: row(
+    "info",
+    ["account", "env", "plan", "key", "window", "percent", "used", "limit", "reset"],
+    "A count reached 80 or 100 % of its limit, in the windows of `events.quota`; told by the gateway whose request did so. A request that crosses both tells 100. A limit that is lowered below the count tells nothing. `key` is there for a limit of one key, such as `key.day`",
+  ),
+  overage: row(
+    "info",
+    ["account", "env", "plan", "window", "included", "used", "limit", "reset"],
+    "A count went above the units that are in the price of the plan, `included`; told by the gateway whose request did so. If a change of the plan, or of the account's plan, has put the count above them, it is told with the first request that is admitted after the change, by a gateway that knew the account from before, a second later. If no gateway did, there is no event, and the usage tells the overage",
+  ),
+  usage: row(
+    "info",
+    ["account", "env", "plan", "day", "admitted", "units", "refused", "overage", "meters"],
+    "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month, `meters` where it used any",
+  ),
+  key_issued: row("info", ["key", "account", "env", "plan"], "A key was issued; `key` is its id"),
+  key_rotated: row(
+    "info",
+    ["key", "successor", "account", "env"],
+    "A new key was put in the place of one; both are ids",
+  ),
+  key_revoked: row("info", ["key", "account", "env"], "A key was revoked"),
+  key_elsewhere: row(
+    "warn",
+    ["key", "account", "env", "usedIn"],
+    "A working key of `env` was used in another environment; once a day for each key",
+  ),
+  keys_imported: row(
+    "info",
+    ["import", "keys", "accounts", "ended"],
+    "An import. `keys` and `accounts` are the numbers of new ones, and `ended` is that of known keys that end sooner now; none of them has an event of its own",
+  ),
+  account_changed: row(
+    "info",
+    ["account", "env", "plan", "newWindows"],
+    "The plan, the limits, the metadata or the suspension of an account changed; `newWindows` are those that it had no limits of its own for before",
+  ),
+  upstream_down: row(
+    "error",
+    ["env", "backend", "upstream", "why"],
+    "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, that of a malformed response after its code, or that of its health check",
+  ),
+  upstream_up: row(
+    "info",
+    ["env", "backend", "upstream"],
+    "It is in service again. One that a reload removes while it is down has no such event",
+  ),
+  store_away: row(
+    "error",
+    ["code", "why", "mode", "buckets"],
+    "The store is [away](store.md#away): `mode` decides",
+  ),
+  store_back: row(
+    "info",
+    ["accountsCharged", "buckets"],
+    "The store decides again, and what was admitted without it is charged",
+  ),
+  keys_lost: row(
+    "error",
+    ["keys", "accounts", "ids", "file", "why"],
+    "Records that this gateway knew are [gone from Redis](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
+  ),
+  keys_unreadable: row(
+    "error",
+    ["path", "why"],
+    "The key records cannot be read: those read before stay in use",
+  ),
+  keys_older: row(
+    "error",
+    ["keys", "why"],
+    "Redis has [older key records](keys.md#copies) than before; `why` names the accounts and keys that differ",
+  ),
+  state_file_unwritten: row(
+    "error",
+    ["stateFile", "why"],
+    "The state file cannot be written: serving goes on, a restart would forget",
+  ),
+  config_reloaded: row(
+    "info",
+    ["hash"],
+    "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet",
+  ),
+  config_refused: row("error", ["why"], "A reload changed nothing; one for each reason"),
+  sunset: row(
+    "warn",
+    ["env", "method", "route", "days", "sunset"],
+    "An operation is removed in `days` days, 30 or 7; `sunset` in Unix seconds",
+  ),
 } as const satisfies Record<string, LogEventRow>;
 
 export type EventKind = keyof typeof EVENTS;
