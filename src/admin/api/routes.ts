@@ -42,8 +42,7 @@ import {
   rotateOne,
   showKeys,
 } from "./keys.ts";
-import { patchRecords, showRecordsIdentity } from "./records.ts";
-import { exportKeys, importKeys } from "./transfer.ts";
+import { exportKeys, importKeys, patchRecords, showRecordsIdentity } from "./records.ts";
 import { listCounts, listUsage, resetAccount, showCounts, showUsage } from "./usage.ts";
 
 /**

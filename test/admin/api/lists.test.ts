@@ -4,7 +4,7 @@ import { listAccounts, showAccount } from "../../../src/admin/api/accounts.ts";
 import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
 import { listDeprecations } from "../../../src/admin/api/diagnostics.ts";
 import { pageResponse, rankedId } from "../../../src/admin/api/pagination.ts";
-import { exportKeys } from "../../../src/admin/api/transfer.ts";
+import { exportKeys } from "../../../src/admin/api/records.ts";
 import { recordLines } from "../../../src/stores/keys/file/export-records.ts";
 import { recordsFrom } from "../../support/records.ts";
 import { type AdminHouse, openAdminHouse } from "../admin-house.ts";
