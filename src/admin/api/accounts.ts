@@ -43,30 +43,24 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
       (plan ?? account.plan) === account.plan,
   );
   const chosen =
-    text === null
-      ? among
-      : await searchAccounts(among, { keys: records.keys, words, nowMs: deps.now() });
+    text === null ? among : await searchAccounts(among, records.keys, words, deps.now());
   const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);
   if (!taken.ok) return taken.response;
   const { page, answer } = taken.value;
-  return answer(await reportsOf(deps, records, page));
+  return answer(await reportsOf(deps, { records, accounts: page }));
 }
+
+/** Some of the accounts, and the records that they are in. */
+type Accounts = { readonly records: Records; readonly accounts: readonly AccountRecord[] };
 
 /** The reports of accounts, each with its keys. */
-async function reportsOf(
-  { now }: ApiDeps,
-  records: Records,
-  accounts: readonly AccountRecord[],
-): Promise<AccountReport[]> {
-  return accountReports(accounts, { keys: await keysOfAccounts(accounts, records) }, now());
+async function reportsOf({ now }: ApiDeps, { records, accounts }: Accounts) {
+  return accountReports(accounts, { keys: await keysOfAccounts(accounts, records.keys) }, now());
 }
 
-async function reportOf(
-  deps: ApiDeps,
-  records: Records,
-  account: AccountRecord,
-): Promise<AccountReport> {
-  return (await reportsOf(deps, records, [account]))[0] as AccountReport;
+/** The report of the one account that there is. */
+async function reportOf(deps: ApiDeps, one: Accounts): Promise<AccountReport> {
+  return (await reportsOf(deps, one))[0] as AccountReport;
 }
 
 export async function showAccount({ deps, id }: ApiRequest): Promise<AdminResponse> {
@@ -74,7 +68,7 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
   const account = findAccount(records, id);
   return account === undefined
     ? unknownIdResponse()
-    : jsonResponse(200, await reportOf(deps, records, account));
+    : jsonResponse(200, await reportOf(deps, { records, accounts: [account] }));
 }
 
 /** Changes plan, limits and metadata, for all keys of the account at once. */
@@ -86,8 +80,7 @@ export async function updateAccount(request: ApiRequest): Promise<AdminResponse>
     updateAccounts(records, [id], change, context),
   );
   if (!edited.ok) return edited.response;
-  const { records, accounts } = edited.value;
-  return jsonResponse(200, await reportOf(deps, records, accounts[0] as AccountRecord));
+  return jsonResponse(200, await reportOf(deps, edited.value));
 }
 
 /** Changes all accounts on a plan: checks all of them first, then changes them together. */
@@ -111,8 +104,7 @@ export async function suspendOne(request: ApiRequest): Promise<AdminResponse> {
     suspendAccount(records, id, how, deps.now()),
   );
   if (!edited.ok) return edited.response;
-  const { records, accounts } = edited.value;
-  const report = await reportOf(deps, records, accounts[0] as AccountRecord);
+  const report = await reportOf(deps, edited.value);
   const { account, environment, suspended } = report;
   deps.log.info("account_suspended", { account, env: environment, until: suspended?.until });
   return jsonResponse(200, report);
@@ -122,8 +114,7 @@ export async function resume(request: ApiRequest): Promise<AdminResponse> {
   const { deps, id } = request;
   const edited = await applyEdit(request, (records) => resumeAccount(records, id));
   if (!edited.ok) return edited.response;
-  const { records, accounts } = edited.value;
-  const report = await reportOf(deps, records, accounts[0] as AccountRecord);
+  const report = await reportOf(deps, edited.value);
   deps.log.info("account_resumed", { account: report.account, env: report.environment });
   return jsonResponse(200, report);
 }
@@ -131,14 +122,9 @@ export async function resume(request: ApiRequest): Promise<AdminResponse> {
 /** Finds the accounts that contain all words. `nowMs` is Unix milliseconds. */
 async function searchAccounts(
   accounts: readonly AccountRecord[],
-  {
-    keys,
-    words,
-    nowMs,
-  }: Pick<Records, "keys"> & {
-    readonly words: readonly string[];
-    readonly nowMs: number;
-  },
+  keys: readonly KeyRecord[],
+  words: readonly string[],
+  nowMs: number,
 ): Promise<readonly AccountRecord[]> {
   const search = new AccountSearch(words);
   await inSlices(keys, (key) => search.addKey(key));
@@ -152,7 +138,7 @@ async function searchAccounts(
 /** The keys of these accounts, those of one in the order in which they were issued. */
 async function keysOfAccounts(
   accounts: readonly AccountRecord[],
-  { keys }: Pick<Records, "keys">,
+  keys: readonly KeyRecord[],
 ): Promise<readonly KeyRecord[]> {
   const grouping = groupedKeys.get(keys) ?? groupByAccount(keys);
   groupedKeys.set(keys, grouping);

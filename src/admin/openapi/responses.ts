@@ -35,7 +35,9 @@ const USED_KEY = {
 
 const ISSUED_KEY = { ...KEY, key: { ...STRING, description: "The key itself: told this once" } };
 
-const BAN = { account: STRING, environment: STRING, until: SECONDS, offences: COUNT };
+const ACCOUNT = { account: STRING, environment: STRING };
+
+const BAN = { ...ACCOUNT, until: SECONDS, offences: COUNT };
 
 const WINDOW = {
   window: {
@@ -115,8 +117,7 @@ export const RESPONSE_SCHEMAS = {
   IssuedKey: objectOf(ISSUED_KEY),
   RotatedKey: objectOf({ ...ISSUED_KEY, previous: schemaRef("Key") }),
   Account: objectOf({
-    account: STRING,
-    environment: STRING,
+    ...ACCOUNT,
     plan: STRING,
     limits: mapOf(COUNT),
     meta: mapOf(STRING),
@@ -141,8 +142,7 @@ export const RESPONSE_SCHEMAS = {
   }),
   Ban: objectOf(BAN),
   BanReasons: objectOf({
-    account: STRING,
-    environment: STRING,
+    ...ACCOUNT,
     strikes: COUNT,
     ban: orNull(
       objectOf({
@@ -171,11 +171,10 @@ export const RESPONSE_SCHEMAS = {
       ),
     ),
   }),
-  Lifted: objectOf({ account: STRING, environment: STRING, lifted: { const: true } }),
+  Lifted: objectOf({ ...ACCOUNT, lifted: { const: true } }),
   Usage: objectOf(
     {
-      account: STRING,
-      environment: STRING,
+      ...ACCOUNT,
       plan: STRING,
       windows: arrayOf(objectOf(BILLED_WINDOW, ["included", "overage"])),
       observed: { ...arrayOf(objectOf(WINDOW)), description: "Limits that only observe" },
@@ -185,8 +184,7 @@ export const RESPONSE_SCHEMAS = {
     ["observed"],
   ),
   Counts: objectOf({
-    account: STRING,
-    environment: STRING,
+    ...ACCOUNT,
     plan: STRING,
     created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
     at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
@@ -205,8 +203,7 @@ export const RESPONSE_SCHEMAS = {
   }),
   DayUsage: objectOf(
     {
-      account: STRING,
-      environment: STRING,
+      ...ACCOUNT,
       plan: { ...STRING, description: "The plan of its last request of that day" },
       day: { ...STRING, description: "2026-10-21, of UTC" },
       admitted: COUNT,
@@ -218,8 +215,7 @@ export const RESPONSE_SCHEMAS = {
     ["overage", "meters"],
   ),
   Reset: objectOf({
-    account: STRING,
-    environment: STRING,
+    ...ACCOUNT,
     windows: arrayOf(objectOf({ window: STRING, units: COUNT })),
   }),
   Imported: objectOf({
@@ -244,8 +240,7 @@ export const RESPONSE_SCHEMAS = {
   Explanation: objectOf(EXPLANATION),
   OpenCharge: objectOf(
     {
-      account: STRING,
-      environment: STRING,
+      ...ACCOUNT,
       units: COUNT,
       decidedAt: { ...COUNT, description: "Unix milliseconds" },
       plan: STRING,
