@@ -16,7 +16,7 @@ export class BackgroundValue<T> {
   #tookMs = 0;
   #reading: Promise<void> | undefined;
 
-  constructor({ read }: { readonly read: () => Promise<T> }) {
+  constructor(read: () => Promise<T>) {
     this.#readOnce = read;
   }
 

@@ -122,16 +122,14 @@ export class Dashboard {
   constructor(sources: DashboardSources) {
     const { quotas, config, diagnostics, name } = sources;
     this.#sources = sources;
-    this.#bans = new BackgroundValue({
-      read: async () => {
-        const readMs = performance.now();
-        const active = await activeBans(quotas, config());
-        return active.map(({ leftMs, ...ban }) => ({ ban, endMs: readMs + leftMs }));
-      },
+    this.#bans = new BackgroundValue(async () => {
+      const readMs = performance.now();
+      const active = await activeBans(quotas, config());
+      return active.map(({ leftMs, ...ban }) => ({ ban, endMs: readMs + leftMs }));
     });
-    this.#refused = new BackgroundValue({ read: () => diagnostics.refused() });
-    this.#gateways = new BackgroundValue({
-      read: async () => gatewayReports(await quotas.gateways.list(), name),
+    this.#refused = new BackgroundValue(() => diagnostics.refused());
+    this.#gateways = new BackgroundValue(async () => {
+      return gatewayReports(await quotas.gateways.list(), name);
     });
   }
 

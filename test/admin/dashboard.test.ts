@@ -322,9 +322,9 @@ describe("the durations", () => {
 describe("a value that is read in the background", () => {
   it("is read by one reading at a time, which takes a bounded part of the time", async () => {
     const open: ((value: number) => void)[] = [];
-    const value = new BackgroundValue({
-      read: () => new Promise<number>((resolve) => void open.push(resolve)),
-    });
+    const value = new BackgroundValue(
+      () => new Promise<number>((resolve) => void open.push(resolve)),
+    );
     assert.equal(value.refresh({ maxAgeMs: 0 }), true);
     assert.equal(value.refresh({ maxAgeMs: 0 }), false, "it is being read");
     const startMs = performance.now();
@@ -339,7 +339,7 @@ describe("a value that is read in the background", () => {
 
   it("is unknown after a reading that failed", async () => {
     const answers = [() => Promise.resolve(1), () => Promise.reject(new Error("away"))];
-    const value = new BackgroundValue({ read: () => (answers.shift() ?? answers[0])?.() as never });
+    const value = new BackgroundValue(() => (answers.shift() ?? answers[0])?.() as never);
     value.refresh({ maxAgeMs: 0 });
     await value.reading;
     assert.equal(value.value, 1);

@@ -1,3 +1,5 @@
+import { isText, LAST_MS } from "../log/logged-line.ts";
+
 /** A ban as its event describes it. Instants are Unix seconds. */
 export type BanRecord = {
   readonly account: string;
@@ -56,13 +58,6 @@ export function banLift(event: Members): BanLift | undefined {
   if (kind !== "ban_lifted" || !isText(account) || !isText(environment)) return;
   return isInstant(atMs) ? { account, environment, at: atMs / 1_000 } : undefined;
 }
-
-function isText(value: unknown): value is string {
-  return typeof value === "string";
-}
-
-/** The last instant of a calendar, in Unix milliseconds. */
-const LAST_MS = 8.64e15;
 
 function isInstant(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0 && (value as number) <= LAST_MS;

@@ -37,10 +37,10 @@ type Members = Readonly<Record<string, unknown>>;
 type Check = (value: unknown) => boolean;
 
 /** The last instant of a calendar, in Unix milliseconds. */
-const LAST_MS = 8.64e15;
+export const LAST_MS = 8.64e15;
 const DECISIONS: ReadonlySet<unknown> = new Set(["admitted", "refused", "none"]);
 
-const isText = (value: unknown): value is string => typeof value === "string";
+export const isText = (value: unknown): value is string => typeof value === "string";
 const isNumber: Check = (value) => Number.isFinite(value);
 const isUnits: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isInstantMs: Check = (value) => isNumber(value) && Math.abs(value as number) <= LAST_MS;
