@@ -107,27 +107,21 @@ export function openApiDocument(
 
 /** Endpoints that need no token. The listener responds to them before its guard. */
 const OPEN_ROWS: readonly RouteSpec[] = [
-  {
-    method: "GET",
-    template: "/livez",
-    contract: { summary: "The process runs", answers: { type: "text/plain" } },
-  },
-  {
-    method: "GET",
-    template: "/readyz",
-    contract: { summary: "Whether the gateway is ready for requests", answers: "Readiness" },
-  },
-  {
-    method: "GET",
-    template: "/readyz/:environment",
-    contract: { summary: "Whether one environment is ready", answers: "Readiness" },
-  },
-  {
-    method: "GET",
-    template: "/metrics",
-    contract: { summary: "Metrics for Prometheus", answers: { type: "text/plain" } },
-  },
+  openRow("/livez", { summary: "The process runs", answers: { type: "text/plain" } }),
+  openRow("/readyz", {
+    summary: "Whether the gateway is ready for requests",
+    answers: "Readiness",
+  }),
+  openRow("/readyz/:environment", {
+    summary: "Whether one environment is ready",
+    answers: "Readiness",
+  }),
+  openRow("/metrics", { summary: "Metrics for Prometheus", answers: { type: "text/plain" } }),
 ];
+
+function openRow(template: string, contract: RouteContract): RouteSpec {
+  return { method: "GET", template, contract };
+}
 
 function operationOf({ method, template, contract }: RouteSpec): object {
   const isOpen = !template.startsWith("/api/");
