@@ -26,18 +26,21 @@ export type ReadinessInputs = {
     readonly inUse?: boolean;
     readonly damaged?: number;
   };
-  readonly upstreams: Iterable<Upstream>;
+  readonly upstreams: Iterable<UpstreamState>;
   readonly draining: boolean;
   readonly logTrouble?: string | undefined;
   readonly workers?: ReadinessCheck;
 };
 
-type Upstream = {
+/** An upstream as checks, metrics and the page tell of it. */
+export type UpstreamState = {
   readonly environment: string;
   /** The path of the service that it belongs to; absent for the environment's own. */
   readonly backend?: string | undefined;
   readonly origin: string;
   readonly up: boolean;
+  /** The reason for which it is down. */
+  readonly why?: string | undefined;
 };
 
 /**
@@ -84,7 +87,7 @@ function checkKeys({ ok, lost, inUse, damaged = 0 }: ReadinessInputs["keys"]): R
 /**
  * Passes if any environment has an upstream left. Upstreams that are down are named in any case.
  */
-function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {
+function ofAll(upstreams: readonly UpstreamState[]): ReadinessCheck {
   return judged(
     upstreams,
     upstreams.some(({ up }) => up),
@@ -92,7 +95,7 @@ function ofAll(upstreams: readonly Upstream[]): ReadinessCheck {
 }
 
 /** Passes if each service of the environment has an upstream left. */
-function ofOne(all: readonly Upstream[], environment: string): ReadinessCheck {
+function ofOne(all: readonly UpstreamState[], environment: string): ReadinessCheck {
   const upstreams = all.filter((one) => one.environment === environment);
   const backends = Map.groupBy(upstreams, ({ backend }) => backend);
   return judged(
@@ -104,7 +107,7 @@ function ofOne(all: readonly Upstream[], environment: string): ReadinessCheck {
 /**
  * `why` names the upstreams that are down by environment: "down: production http://127.0.0.1:9001".
  */
-function judged(upstreams: readonly Upstream[], ok: boolean): ReadinessCheck {
+function judged(upstreams: readonly UpstreamState[], ok: boolean): ReadinessCheck {
   const down = upstreams.filter(({ up }) => !up);
   if (down.length === 0) return OK;
   const named = down.map(({ environment, backend, origin }) => {

@@ -2,18 +2,11 @@ import type { Config } from "../../config/config.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
-
-type Upstream = {
-  readonly environment: string;
-  readonly backend?: string | undefined;
-  readonly origin: string;
-  readonly up: boolean;
-  readonly why?: string;
-};
+import type { UpstreamState } from "../../telemetry/readiness.ts";
 
 export type WatchSources = {
   readonly config: () => Config;
-  readonly upstreams: () => Iterable<Upstream>;
+  readonly upstreams: () => Iterable<UpstreamState>;
   readonly log: Log;
   readonly quotas: Pick<QuotaAdmin, "markFirst">;
   /** Unix milliseconds. */

@@ -1,4 +1,4 @@
-import type { ReadinessChecks } from "../readiness.ts";
+import type { ReadinessChecks, UpstreamState } from "../readiness.ts";
 import type { CounterCell, HistogramCell, LabelValue, MetricVec } from "./metric-vec.ts";
 import type { HistogramName, MetricName } from "./metrics.ts";
 import type { MetricsRecorder } from "./metrics-recorder.ts";
@@ -15,14 +15,7 @@ export type MetricSources = {
   readonly connections: () => number;
   /** WebSocket tunnels, which are also in flight. */
   readonly tunnels: () => number;
-  readonly upstreams: () => Iterable<{
-    readonly environment: string;
-    readonly backend?: string | undefined;
-    readonly origin: string;
-    readonly up: boolean;
-    /** The reason for which it is down. */
-    readonly why?: string | undefined;
-  }>;
+  readonly upstreams: () => Iterable<UpstreamState>;
   readonly storeUp: () => boolean;
   /** Whether the store may evict counters to free memory. */
   readonly storeUnsafePolicy: () => boolean;
