@@ -80,25 +80,25 @@ function showSections() {
 
 /** Shows in the head of every section whether all is well. */
 function showStatus() {
-  const { figures, state } = live;
-  const status = document.getElementById("status");
-  const failing = Object.entries(figures?.checks ?? {}).filter(([, { ok }]) => !ok);
-  const down = figures === undefined ? [] : downEnvironments(figures);
-  const word = state === "live" ? wordOf(failing, down) : state;
-  const reasons = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`);
-  const isConnecting = state === "connecting";
-  fillOnce(status, [word, ...reasons], () => {
-    const kind = isConnecting ? "plain" : word === "Ready" ? "good" : "bad";
-    const why = state === "live" || isConnecting ? reasons.join("; ") : lastShown(figures);
-    return [badge(isConnecting ? "Connecting" : word, kind), why && el("span", {}, why)];
-  });
-  document.body.classList.toggle("stale", state !== "live");
+  const { word, kind, why } = statusOf(live);
+  fillOnce(document.getElementById("status"), [word, kind, why], () => [
+    badge(word, kind),
+    why && el("span", {}, why),
+  ]);
+  document.body.classList.toggle("stale", live.state !== "live");
 }
 
-/** If an environment has no backend in service, the status says so first. */
-function wordOf(failing, down) {
-  if (failing.length > 0) return "Not ready";
-  return down.length > 0 ? `Down: ${down.join(", ")}` : "Ready";
+/** A word for the state, its colour, and why it is so. */
+function statusOf({ figures, state }) {
+  const failing = Object.entries(figures?.checks ?? {}).filter(([, { ok }]) => !ok);
+  const why = failing.map(([name, check]) => `${name}: ${check.why ?? "failing"}`).join("; ");
+  if (state === "connecting") return { word: "Connecting", kind: "plain", why };
+  if (state !== "live") return { word: state, kind: "bad", why: lastShown(figures) };
+  if (failing.length > 0) return { word: "Not ready", kind: "bad", why };
+  // An environment may be down although every check passes.
+  const down = downEnvironments(figures);
+  if (down.length > 0) return { word: `Down: ${down.join(", ")}`, kind: "bad", why };
+  return { word: "Ready", kind: "good", why };
 }
 
 function lastShown(figures) {
