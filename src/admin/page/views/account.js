@@ -77,7 +77,7 @@ export function accountView({ api, live, id }) {
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */
 function fillHead(head, { api, account, reload }) {
-  const acts = ACTS.filter(({ route, when }) => when(account) && api.has(route));
+  const acts = ACTS.filter(({ route, when = () => true }) => when(account) && api.has(route));
   fillOnce(head, [account, acts.length], () => headOf({ api, account, acts, reload }));
 }
 
@@ -112,13 +112,12 @@ function leadOf({ plan, environment, limits: own, anchor, anchorFrom, suspended 
   );
 }
 
-/** All operations on a whole account. Each asks for confirmation first. */
+/** All operations on a whole account, and when each is offered. Each asks for confirmation first. */
 const ACTS = [
   {
     route: "PATCH /api/accounts/:id",
     title: "Change plan",
     text: "For all of its keys, at once. Counts, strikes and bans stay; the running window takes the new limit.",
-    when: () => true,
     fields: async ({ plan }, api) => {
       const options = (await api.get("/api/plans")).map((one) => one.plan);
       return [{ name: "plan", label: "Plan", options, value: plan }];
@@ -128,7 +127,6 @@ const ACTS = [
     route: "PATCH /api/accounts/:id",
     title: "Change limits",
     text: "Its own limits, in place of those of the plan, for all of its keys, at once. Counts, strikes and bans stay.",
-    when: () => true,
     fields: ({ limits: own }) => [
       {
         name: "limits",
@@ -144,7 +142,6 @@ const ACTS = [
     route: "PATCH /api/accounts/:id",
     title: "Change anchor",
     text: "The day on which its months begin, at 00:00 UTC. The running month stays; the next one ends on the first such day, with the whole limit. One change a month.",
-    when: () => true,
     fields: ({ anchor }) => [
       {
         name: "anchor",
@@ -161,7 +158,6 @@ const ACTS = [
     title: "Reset usage",
     text: "Every running window goes back to 0. Bans, strikes and history stay.",
     danger: true,
-    when: () => true,
   },
   {
     route: "POST /api/bans",
@@ -172,7 +168,6 @@ const ACTS = [
       { name: "reason", label: "Reason", hint: "For people; the account's clients do not see it." },
     ],
     danger: true,
-    when: () => true,
   },
   {
     route: "POST /api/accounts/:id/suspend",
