@@ -142,9 +142,9 @@ export function accountLink(account, focus = account) {
 }
 
 /**
- * Draws a part of a view that is read again and again, if `shown`, what it is drawn from, has
- * changed: a screen reader would say the same again. `draw` returns its content. Returns whether it
- * was drawn.
+ * Draws a part of a view that is read again and again, but only if `shown`, which it is drawn from,
+ * has changed, because a screen reader would say the same again. `draw` returns its content. Returns
+ * whether it was drawn.
  */
 export function fillOnce(part, shown, draw) {
   const text = JSON.stringify(shown);

@@ -60,6 +60,7 @@ function wanted({ scopes, limits = "", caps, ...texts }) {
   return Object.fromEntries(given);
 }
 
+/** What may follow for a new key of which not every gateway or worker has heard. */
 export const REFUSED = "this key may be refused";
 
 /**
