@@ -180,22 +180,22 @@ export class Dashboard {
 
   #figures(): DashboardStats {
     const { metricSources, metrics, checks, now } = this.#sources;
-    const { tables: tallies } = metrics;
+    const { tables } = metrics;
     return {
       atMs: now(),
       version: metricSources.version,
       inFlight: metricSources.inFlight(),
       tunnels: metricSources.tunnels(),
-      answered: sumBy(tallies.requests, ({ code }) => String(code)),
-      ownAnswers: sumBy(tallies.requests, ({ code, source }) =>
+      answered: sumBy(tables.requests, ({ code }) => String(code)),
+      ownAnswers: sumBy(tables.requests, ({ code, source }) =>
         source === "gateway" ? String(code) : undefined,
       ),
-      plans: plansIn(tallies.decisions),
-      charged: sumOf(tallies.charged),
-      forwards: sumOf(tallies.forwards),
+      plans: plansIn(tables.decisions),
+      charged: sumOf(tables.charged),
+      forwards: sumOf(tables.forwards),
       bans: this.#bansNow(),
-      durations: durationsIn(tallies.durations),
-      deprecated: [...tallies.deprecated.entries()].map(([labels, { value }]) => {
+      durations: durationsIn(tables.durations),
+      deprecated: [...tables.deprecated.entries()].map(([labels, { value }]) => {
         const [environment, route] = [String(labels.env), String(labels.route)];
         return { environment, route, method: String(labels.method), requests: value };
       }),
@@ -215,20 +215,20 @@ type Labels = Record<string, string | number>;
 
 /** The sums of cells by a name made of their labels; cells without a name are left out. */
 function sumBy(
-  tally: MetricVec<CounterCell>,
+  table: MetricVec<CounterCell>,
   nameOf: (labels: Labels) => string | undefined,
 ): Numbers {
   const sums = new Map<string, number>();
-  for (const [labels, { value }] of tally.entries()) {
+  for (const [labels, { value }] of table.entries()) {
     const name = nameOf(labels);
     if (name !== undefined) sums.set(name, (sums.get(name) ?? 0) + value);
   }
   return Object.fromEntries(sums);
 }
 
-function sumOf(tally: MetricVec<CounterCell>): number {
+function sumOf(table: MetricVec<CounterCell>): number {
   let sum = 0;
-  for (const [, { value }] of tally.rows()) sum += value;
+  for (const [, { value }] of table.rows()) sum += value;
   return sum;
 }
 

@@ -89,17 +89,17 @@ function describe(registry: Registry, name: ScalarMetricName, read: MetricReader
  */
 class Histograms extends Gauge {
   readonly #name: string;
-  readonly #tally: MetricVec<HistogramCell>;
+  readonly #table: MetricVec<HistogramCell>;
 
-  constructor(registry: Registry, row: HistogramName, tally: MetricVec<HistogramCell>) {
+  constructor(registry: Registry, row: HistogramName, table: MetricVec<HistogramCell>) {
     const name = `tollgate_${row}`;
     super({ name, help: METRICS[row].help, registers: [registry] });
     this.#name = name;
-    this.#tally = tally;
+    this.#table = table;
   }
 
   override async get() {
-    const values = [...this.#tally.entries()].flatMap(([labels, { bounds, counts, sum }]) => {
+    const values = [...this.#table.entries()].flatMap(([labels, { bounds, counts, sum }]) => {
       const told = (suffix: string, value: number, le?: LabelValue) => {
         const all = le === undefined ? labels : { ...labels, le };
         return { metricName: `${this.#name}_${suffix}`, labels: all, value };

@@ -107,6 +107,6 @@ export async function applyEdit<T>(
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
 /** The response does not repeat an unknown ID, because the caller may have sent a key. */
-export function refusalResponse({ reason: because, message }: EditRefusal): AdminResponse {
-  return because === "unknown" ? unknownIdResponse() : problemResponse(CODES[because], message);
+export function refusalResponse({ reason, message }: EditRefusal): AdminResponse {
+  return reason === "unknown" ? unknownIdResponse() : problemResponse(CODES[reason], message);
 }

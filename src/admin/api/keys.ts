@@ -29,8 +29,8 @@ async function used(
   records: Records,
 ) {
   await deps.diagnostics.flushToStore(onUnanswered);
-  const { activity: activityStore } = deps.quotas;
-  const lastUsed = await activityStore.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
+  const { activity } = deps.quotas;
+  const lastUsed = await activity.lastUsed(keys.map(({ id }) => id)).catch(() => undefined);
   return lastUsed === undefined
     ? keyReports(keys, records)
     : keyReportsWithLastUse(keys, records, lastUsed);

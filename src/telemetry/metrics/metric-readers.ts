@@ -68,28 +68,28 @@ export function metricReaders(
   metricSources: MetricSources,
   metrics: Pick<MetricsRecorder, "tables" | "configuration">,
 ): MetricReaders {
-  const { tables: tallies, configuration } = metrics;
+  const { tables, configuration } = metrics;
   const { workers } = metricSources;
   return {
-    http_requests_total: counted(tallies.requests),
+    http_requests_total: counted(tables.requests),
     http_requests_in_flight: one(metricSources.inFlight),
-    decisions_total: counted(tallies.decisions),
-    charged_total: counted(tallies.charged),
-    forwards_total: counted(tallies.forwards),
-    auth_failures_total: counted(tallies.failures),
-    refusals_total: counted(tallies.refusals),
-    deprecated_requests_total: counted(tallies.deprecated),
-    observed_refusals_total: counted(tallies.observed),
-    bans_total: counted(tallies.bans),
+    decisions_total: counted(tables.decisions),
+    charged_total: counted(tables.charged),
+    forwards_total: counted(tables.forwards),
+    auth_failures_total: counted(tables.failures),
+    refusals_total: counted(tables.refusals),
+    deprecated_requests_total: counted(tables.deprecated),
+    observed_refusals_total: counted(tables.observed),
+    bans_total: counted(tables.bans),
     connections_open: one(metricSources.connections),
-    connections_refused_total: counted(tallies.turnedAway),
+    connections_refused_total: counted(tables.turnedAway),
     tunnels_open: one(metricSources.tunnels),
     upstream_up: () => upstreamsUp(metricSources),
     store_up: one(() => (metricSources.storeUp() ? 1 : 0)),
-    store_unavailable_decisions_total: counted(tallies.withoutStore),
-    share_refusals_total: counted(tallies.shareRefusals),
-    meter_units_total: counted(tallies.meterUnits),
-    meter_over_max_total: counted(tallies.metersOverMax),
+    store_unavailable_decisions_total: counted(tables.withoutStore),
+    share_refusals_total: counted(tables.shareRefusals),
+    meter_units_total: counted(tables.meterUnits),
+    meter_over_max_total: counted(tables.metersOverMax),
     store_commands_total: one(metricSources.storeCommands),
     charges_uncertain_total: one(metricSources.chargesUncertain),
     charges_lost_total: one(metricSources.chargesLost),
@@ -109,7 +109,7 @@ export function metricReaders(
     log_dropped_total: one(metricSources.logDropped),
     events_dropped_total: one(metricSources.eventsDropped),
     telemetry_dropped_total: one(metricSources.telemetryDropped),
-    config_reloads_total: counted(tallies.reloads),
+    config_reloads_total: counted(tables.reloads),
     config_last_reload_success_timestamp_seconds: one(() => configuration().configuredMs / 1000),
     config_info: () => [[{ hash: configuration().hash }, 1]],
     build_info: () => [[{ version: metricSources.version }, 1]],
@@ -135,9 +135,9 @@ function one(value: () => number): MetricReader {
   return () => [[{}, value()]];
 }
 
-function counted(tally: MetricVec<CounterCell>): MetricReader {
+function counted(table: MetricVec<CounterCell>): MetricReader {
   return function* () {
-    for (const [labels, { value }] of tally.entries()) yield [labels, value];
+    for (const [labels, { value }] of table.entries()) yield [labels, value];
   };
 }
 

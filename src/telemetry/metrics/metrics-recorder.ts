@@ -50,26 +50,26 @@ export type CountsDelta = Readonly<Partial<Record<keyof MetricTables, readonly C
 type CountedCell = readonly [labels: readonly LabelValue[] | undefined, numbers: readonly number[]];
 
 export function createMetricsRecorder(): MetricsRecorder {
-  const tallies = newMetricTables();
+  const tables = newMetricTables();
   let deprecated: DeprecatedRoutes = new Map();
   let configuration = { hash: "", configuredMs: 0 };
-  const storeCalls = tallies.storeCalls.cell();
+  const storeCalls = tables.storeCalls.cell();
   return {
-    request: (entry, times) => countRequest(tallies, deprecated, entry, times),
+    request: (entry, times) => countRequest(tables, deprecated, entry, times),
     storeCall: (tookMs) => observeDuration(storeCalls, tookMs / 1000),
-    banned: (environment) => increment(tallies.bans.cell(environment)),
-    turnedAway: (why) => increment(tallies.turnedAway.cell(why)),
-    decidedWithoutStore: (mode) => increment(tallies.withoutStore.cell(mode)),
-    shareRefused: () => increment(tallies.shareRefusals.cell()),
+    banned: (environment) => increment(tables.bans.cell(environment)),
+    turnedAway: (why) => increment(tables.turnedAway.cell(why)),
+    decidedWithoutStore: (mode) => increment(tables.withoutStore.cell(mode)),
+    shareRefused: () => increment(tables.shareRefusals.cell()),
     configured: (config, nowMs) => {
       configuration = { hash: config.hash, configuredMs: nowMs };
       deprecated = deprecatedRoutes(config);
-      tallies.routeDurations.cellsMax = config.metrics.routes + 1;
+      tables.routeDurations.cellsMax = config.metrics.routes + 1;
       // A counter that appears with its first ban would hide that ban.
-      for (const { name } of config.environments) tallies.bans.cell(name);
+      for (const { name } of config.environments) tables.bans.cell(name);
     },
-    reloaded: (result) => increment(tallies.reloads.cell(result)),
-    tables: tallies,
+    reloaded: (result) => increment(tables.reloads.cell(result)),
+    tables,
     configuration: () => configuration,
   };
 }
@@ -79,12 +79,12 @@ export function createMetricsRecorder(): MetricsRecorder {
  * Reloads stay: a reload that reaches many processes is one reload, counted by the process that
  * ordered it.
  */
-export function takeCounts({ tables: tallies }: Pick<MetricsRecorder, "tables">): CountsDelta {
+export function takeCounts({ tables }: Pick<MetricsRecorder, "tables">): CountsDelta {
   const counted: Partial<Record<keyof MetricTables, CountedCell[]>> = {};
-  for (const name of Object.keys(tallies) as (keyof MetricTables)[]) {
+  for (const name of Object.keys(tables) as (keyof MetricTables)[]) {
     if (name === "reloads") continue;
     const cells: CountedCell[] = [];
-    for (const [labels, cell] of tallies[name].rows()) {
+    for (const [labels, cell] of tables[name].rows()) {
       const numbers = drainCell(cell);
       if (numbers !== undefined) cells.push([labels, numbers]);
     }
@@ -94,14 +94,11 @@ export function takeCounts({ tables: tallies }: Pick<MetricsRecorder, "tables">)
 }
 
 /** Adds the counts that another process took: sums only grow, even if that process ends. */
-export function addCounts(
-  { tables: tallies }: Pick<MetricsRecorder, "tables">,
-  counted: CountsDelta,
-): void {
+export function addCounts({ tables }: Pick<MetricsRecorder, "tables">, counted: CountsDelta): void {
   for (const [name, cells] of Object.entries(counted) as [keyof MetricTables, CountedCell[]][]) {
-    const tally = tallies[name];
+    const table = tables[name];
     for (const [labels, numbers] of cells) {
-      const cell: Cell = labels === undefined ? tally.overflow() : tally.cell(...labels);
+      const cell: Cell = labels === undefined ? table.overflow() : table.cell(...labels);
       addToCell(cell, numbers);
     }
   }

@@ -58,7 +58,7 @@ export function newMetricTables() {
     const cellsMax = Math.floor(SERIES_MAX / (buckets.length + SERIES_BESIDE_BUCKETS));
     return new MetricVec<HistogramCell>(labels, cellsMax, () => newHistogramCell(buckets));
   };
-  const tallies = {
+  const tables = {
     requests: counts("http_requests_total", REQUESTS_KEPT),
     durations: times("http_request_duration_seconds"),
     routeDurations: times("route_duration_seconds"),
@@ -81,12 +81,12 @@ export function newMetricTables() {
     metersOverMax: counts("meter_over_max_total"),
   };
   // A counter that starts at 0 shows its first increase; a counter that appears with 1 hides it.
-  for (const mode of ["local", "deny", "allow"]) tallies.withoutStore.cell(mode);
-  for (const why of TURNED_AWAY_REASONS) tallies.turnedAway.cell(why);
-  tallies.shareRefusals.cell();
-  tallies.metersOverMax.cell();
-  for (const result of RELOAD_RESULTS) tallies.reloads.cell(result);
-  return tallies;
+  for (const mode of ["local", "deny", "allow"]) tables.withoutStore.cell(mode);
+  for (const why of TURNED_AWAY_REASONS) tables.turnedAway.cell(why);
+  tables.shareRefusals.cell();
+  tables.metersOverMax.cell();
+  for (const result of RELOAD_RESULTS) tables.reloads.cell(result);
+  return tables;
 }
 
 /**
