@@ -59,7 +59,7 @@ export async function answerRequest(
   if (!isJson(fields.contentType)) {
     return problemResponse("unsupported_media_type", "Send Content-Type: application/json");
   }
-  const members = await readJsonBody(request, row.bodyBytesMax);
+  const members = await readJsonBody(request, row.contract.bodyBytesMax);
   if (!members.ok) return members.response;
   const keyed = refuseKeyIn(members.value, foreignKeys);
   if (keyed !== undefined) return keyed;

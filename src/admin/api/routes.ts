@@ -50,8 +50,6 @@ import { listCounts, listUsage, resetAccount, showCounts, showUsage } from "./us
  */
 export type ApiRoute = RouteSpec & {
   readonly run: (request: ApiRequest) => AdminResponse | Promise<AdminResponse>;
-  /** The maximum size of a body, if it may be larger than the default. */
-  readonly bodyBytesMax?: number;
 };
 
 /** 100,000 keys. */
@@ -88,30 +86,26 @@ const KEYS: readonly ApiRoute[] = [
     answers: { type: "application/jsonl; charset=utf-8" },
     needsRecords: true,
   }),
-  {
-    ...row("POST /api/keys/import", importKeys, {
-      summary: "Take in records of an export, or plain keys, all or none",
-      body: IMPORT_BODY,
-      answers: "Imported",
-      needsRecords: true,
-      refuses: ["conflict"],
-    }),
+  row("POST /api/keys/import", importKeys, {
+    summary: "Take in records of an export, or plain keys, all or none",
+    body: IMPORT_BODY,
     bodyBytesMax: IMPORT_BYTES_MAX,
-  },
+    answers: "Imported",
+    needsRecords: true,
+    refuses: ["conflict"],
+  }),
   row("GET /api/records", showRecordsIdentity, {
     summary: "Which set of key records this gateway has, where, and which are damaged",
     answers: "Records",
     refuses: ["store_unavailable"],
   }),
-  {
-    ...row("PATCH /api/records", patchRecords, {
-      summary: "Change records, all or none, if each is still as it was before",
-      body: RECORD_CHANGES_BODY,
-      answers: "Changed",
-      refuses: ["conflict", "store_unavailable"],
-    }),
+  row("PATCH /api/records", patchRecords, {
+    summary: "Change records, all or none, if each is still as it was before",
+    body: RECORD_CHANGES_BODY,
     bodyBytesMax: IMPORT_BYTES_MAX,
-  },
+    answers: "Changed",
+    refuses: ["conflict", "store_unavailable"],
+  }),
   row("GET /api/keys/:id", showKeys, {
     summary: "A key; of an account all of its keys",
     answers: { oneOrMany: "Key" },

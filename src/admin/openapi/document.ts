@@ -34,6 +34,8 @@ export type RouteContract = {
   readonly queryRequired?: readonly QueryName[];
   /** The body of a writing request; if undefined, it may be absent or an empty object. */
   readonly body?: BodyShape;
+  /** The maximum size of the body, if it may be larger than the default. */
+  readonly bodyBytesMax?: number;
   /** Sets of members, one of which a body requires. */
   readonly bodyNeeds?: readonly (readonly string[])[];
   readonly status?: number;

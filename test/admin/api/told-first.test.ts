@@ -201,9 +201,9 @@ it("a body of one mistake or many names each, and what is expected in its place"
 
 it("an import and a change of records have room for 100,000 keys", async () => {
   await using house = await openAdminHouse();
-  const roomy = API_ROUTES.filter(({ bodyBytesMax }) => bodyBytesMax !== undefined);
+  const roomy = API_ROUTES.filter(({ contract }) => contract.bodyBytesMax !== undefined);
   assert.deepEqual(
-    roomy.map(({ method, template, bodyBytesMax }) => [method, template, bodyBytesMax]),
+    roomy.map(({ method, template, contract }) => [method, template, contract.bodyBytesMax]),
     [
       ["POST", "/api/keys/import", 64 * 2 ** 20],
       ["PATCH", "/api/records", 64 * 2 ** 20],
