@@ -298,6 +298,29 @@ describe("what is known of an account", () => {
     assert.deepEqual([known?.used, known?.resetMs], [0, NOON + 2_000]);
   });
 
+  it("ends with its window by the clock of the store that told it, though that was set ahead since", () => {
+    let latestMs = NOON;
+    const cache = new DecisionCache(undefined, () => ({ latestAt: () => latestMs }));
+    const accountRef = { environment: "production", account: "a" };
+    cache.learnCounts(accountRef, [{ counter: "second", startMs: NOON, used: 1 }], NOON);
+    const used = () =>
+      cache.lastKnown(accountRef, [{ window: "second", limit: 5 }])?.windows[0]?.used;
+    assert.equal(used(), 1);
+    latestMs = NOON + 1_500;
+    assert.equal(used(), 0);
+  });
+
+  it("has a ban that another gateway told no longer than that one, without the clock of the store", () => {
+    const ban: Ban = { untilMs: NOON + 60_000, lengthMs: 60_000, window: "minute", offences: 1 };
+    const isBanned = (toldMsAgo: number) => {
+      const cache = new DecisionCache();
+      const accountRef = { environment: "production", account: "a" };
+      cache.learnBan(accountRef, ban, NOON, toldMsAgo);
+      return cache.lastKnown(accountRef)?.ban !== undefined;
+    };
+    assert.deepEqual([isBanned(30_000), isBanned(60_000)], [true, false]);
+  });
+
   it("holds a ban to its end, and then the exhausted window", () => {
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const cached = cacheDecision(ASK, verdict([60, 60], { ban }), TRIP);
