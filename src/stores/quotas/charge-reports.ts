@@ -22,7 +22,7 @@ const LINE_ACCOUNTS_MAX = 1_000;
 
 /** Logs charges that are lost, by account. */
 export function reportLostCharges(report: Reporter, charges: readonly UncertainCharge[]): void {
-  const lost = charges.filter(({ units }) => units > 0);
+  const lost = charges.filter((charge) => namedUnits([charge]).accounts !== "");
   for (let at = 0; at < lost.length; at += LINE_ACCOUNTS_MAX) {
     report("error", "charges_lost", namedUnits(lost.slice(at, at + LINE_ACCOUNTS_MAX)));
   }

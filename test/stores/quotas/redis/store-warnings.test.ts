@@ -98,6 +98,19 @@ describe("charges that are lost", () => {
       ["error", "charges_lost", 2, 1, "production:a1000 2"],
     ]);
   });
+
+  it("are told of an account that lost units of a meter alone", () => {
+    const { told, report } = openReporter();
+    const metered = (units: number) => {
+      return { accountRef: account("a"), units: 0, meters: [{ name: "tokens", units }] };
+    };
+    reportLostCharges(report, [metered(0)]);
+    reportLostCharges(report, [metered(7)]);
+    assert.deepEqual(
+      told.map(({ details }) => details),
+      [{ units: 0, accounts: "production:a#tokens 7" }],
+    );
+  });
 });
 
 describe("a store that is closed", () => {
