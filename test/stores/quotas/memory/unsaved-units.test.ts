@@ -22,7 +22,7 @@ function account(name: string, counts: Readonly<Record<string, readonly [number,
   return { environment: "production", account: name, state } satisfies SavedAccount;
 }
 
-it("the units that a file lacks are those of the window and the day that lack most, and of each meter", async () => {
+it("the units that a file lacks are those of the window that lacks most or of all days, and of each meter", async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), "unsaved-"));
   const stateFile = join(folder.path, "state.json");
   const before = [
@@ -40,11 +40,12 @@ it("the units that a file lacks are those of the window and the day that lack mo
     account("new", { minute: [60, 4] }),
   ];
   const days = new DayCounts(new DayFiles(stateFile));
-  const admit = (name: string, units: number) =>
-    days.admit({ environment: "production", account: name }, NOW, 1, units);
+  const admit = (name: string, units: number, atMs = NOW) =>
+    days.admit({ environment: "production", account: name }, atMs, 1, units);
   admit("days", 1);
   await days.save(NOW, DAY_MS);
   admit("days", 6);
+  admit("days", 2, NOW + DAY_MS);
 
   const unsaved = async () => {
     const charges = await unsavedUnits({ stateFile, accounts: now, days });
@@ -54,7 +55,7 @@ it("the units that a file lacks are those of the window and the day that lack mo
     ["acme", 3, [{ name: "tokens", units: 50 }]],
     ["even", 0, []],
     ["reset", 0, []],
-    ["days", 6, []],
+    ["days", 8, []],
     ["new", 4, []],
   ]);
 
