@@ -323,6 +323,8 @@ describe("a settlement", () => {
       ],
     );
     answer();
+    await new Promise(setImmediate);
+    assert.equal(calls, 1, "what was told as lost is not sent");
   });
 
   it("of many that end together shares calls with others, and each counts", async () => {
