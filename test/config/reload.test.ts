@@ -238,6 +238,10 @@ describe("a reload after which the keys of before have another shape", () => {
       /k4 has imported keys: .* key_invalid, unless it takes them as sk_a and 22 characters$/,
     );
     assert.deepEqual(others, []);
+    const longer = served("live", "test", "foreignKeys: [{ prefix: sk_, min: 60 }]");
+    assert.deepEqual(await warned(foreign(24), longer, keys), [
+      `${told}, unless it takes them as sk_ and 60 characters`,
+    ]);
     assert.deepEqual(await warned(shapes("sk_a", "tok_"), shapes("sk_", "tok_"), keys), []);
     assert.deepEqual(await warned(foreign(24), foreign(23), keys), []);
     assert.deepEqual(await warned(foreign(24), before, keys.slice(0, 3)), []);

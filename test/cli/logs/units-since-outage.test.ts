@@ -102,4 +102,19 @@ describe("an outage that goes on", () => {
     };
     assert.deepEqual([of(FIRST), of(FIRST - 1)], [fewer(30), ["drift", -30, undefined]]);
   });
+
+  it("explains what a meter lacks beside settlements that were lost, and those that a reset left out", () => {
+    const meter = (endMs: number, hold: number, used: number): Charge => {
+      const meters = { tokens: { hold, used } };
+      return [endMs, 1, { decidedAt: FIRST - 60_000, meters, durationMs: endMs - FIRST + 60_000 }];
+    };
+    const answers = [meter(FIRST - 1, 45, 50), meter(FIRST, 5, 5)];
+    const of = (used: number, event: object) =>
+      judged(used, answers, { window: "tokens.day", events: [{ ...ACME, ...event }] })[0];
+    const lost = { msg: "settlement_lost", meter: "tokens", units: -10, day: "2026-11-02" };
+    assert.deepEqual([of(40, lost), of(39, lost)], ["explained", "drift"]);
+    const windows = [{ window: "tokens.day", units: 20 }];
+    const reset = { msg: "account_reset", env: ACME.environment, windows, time: FIRST - 30_000 };
+    assert.deepEqual([of(25, reset), of(24, reset)], ["explained", "drift"]);
+  });
 });

@@ -128,7 +128,8 @@ describe("the keys of a window", () => {
     ].map((own, i) => ({ ...key("a", 0), id: `k${i}`, caps: own }));
     const dayFrom = (fromMs: number) => keysOfWindow(sharing, "day", fromMs);
     assert.deepEqual(dayFrom(1_000_000), { keys: ["k0"], formerKeys: ["k1", "k2"] });
-    assert.deepEqual(dayFrom(2_000_000), { keys: ["k0"], formerKeys: ["k1"] });
+    const minuteLater = [1_060_000, 1_060_001].map((fromMs) => dayFrom(fromMs).formerKeys);
+    assert.deepEqual(minuteLater, [["k1", "k2"], ["k1"]], "a gateway hears of it within a minute");
     assert.deepEqual(keysOfWindow(sharing.slice(0, 1), "day", 0), { keys: ["k0"] });
   });
 });
