@@ -172,7 +172,7 @@ function fewerByOutage(evidence: Evidence): CountTolerance[] {
     { from: all, to: all, why: AWAY },
     ...fewer.map((one) => ({ ...one, why: `${one.why}, and ${AWAY}` })),
   ];
-  return lacking.map((one) => ({ ...one, from: Math.max(0, one.from - units) }));
+  return lacking.map((one) => ({ ...one, from: one.from - units }));
 }
 
 const AWAY = "a gateway is away from the store";
