@@ -48,6 +48,13 @@ it("a marker is gone a minute after its window, because units may be included in
   assert.deepEqual(lives, [65_000, 61_000, 60_000]);
 });
 
+it("overage is told of a window in which a plan includes units only since a reload", () => {
+  const gateway = openGateway(async () => true);
+  gateway.count(new Map() as never, 4);
+  gateway.count(AFTER, 5);
+  assert.deepEqual(gateway.told, [5]);
+});
+
 it("overage of the next window is told by the unit that begins it, without a change", async () => {
   const gateway = openGateway(async () => true);
   gateway.count(AFTER, 4);
