@@ -180,6 +180,24 @@ it.each([
   },
 );
 
+it("a charge of an account whose hash is damaged has not run without the right to DEL", async () => {
+  const { store } = await open(server.address, { now: () => NOON });
+  await spend(store, account("runs"), METERED);
+  await store.close();
+  const whole = Object.keys(await hashes());
+  assert.equal(whole.length, 3, "of its plan, of its meters and of its caps");
+  for (const damaged of whole) {
+    const { store: other, failures } = await open(server.address, { now: () => NOON });
+    await redis.set(damaged, "no hash");
+    await redis.call("ACL", "SETUSER", "default", "-del");
+    await assert.rejects(spend(other, account("runs"), METERED));
+    assert.deepEqual([failures.map(({ executed }) => executed), damaged], [["no"], damaged]);
+    await redis.call("ACL", "SETUSER", "default", "allcommands");
+    await spend(other, account("runs"), METERED);
+    await other.close();
+  }
+});
+
 describe.each(Object.entries(CHARGES))("a call that charges %s", (_name, run) => {
   it("writes nothing if it fails because Redis is out of memory", async () => {
     const { store } = await open(server.address, { now: () => NOON, historyMs: 86_400_000 });
