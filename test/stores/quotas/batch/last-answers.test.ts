@@ -6,6 +6,7 @@ import { AgingMap } from "../../../../src/base/aging-map.ts";
 import type { Ban } from "../../../../src/core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../../src/core/quota/windows.ts";
+import { bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
 import {
   type CachedDecision,
   cacheDecision,
@@ -300,8 +301,11 @@ describe("what is known of an account", () => {
 
   it("ends with its window by the clock of the store that told it, though that was set ahead since", () => {
     let latestMs = NOON;
-    const cache = new DecisionCache(undefined, () => ({ latestAt: () => latestMs }));
     const accountRef = { environment: "production", account: "a" };
+    // Each node of a Cluster has a clock of its own.
+    const cache = new DecisionCache(undefined, (bucket) => {
+      return { latestAt: () => (bucket === bucketOf(accountRef) ? latestMs : NOON) };
+    });
     cache.learnCounts(accountRef, [{ counter: "second", startMs: NOON, used: 1 }], NOON);
     const used = () =>
       cache.lastKnown(accountRef, [{ window: "second", limit: 5 }])?.windows[0]?.used;
