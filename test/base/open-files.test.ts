@@ -16,16 +16,22 @@ it(
     const program = `import * as files from "${module}";
     const { ADMIN_CONNECTIONS_MAX, clientConnectionsMax, reserveFiles, upstreamFiles } = files;
     const clients = [0, 250, 500].map(clientConnectionsMax);
-    reserveFiles(clients[1], [100, 100, 50]);
-    console.log(JSON.stringify({ admin: ADMIN_CONNECTIONS_MAX, clients, upstreams: upstreamFiles }));`;
+    const reserved = [[clients[1], 5], [950, 50]].map(([ofClients, least]) => {
+      reserveFiles(ofClients, [100, 100, least]);
+      return { ...upstreamFiles };
+    });
+    console.log(JSON.stringify({ admin: ADMIN_CONNECTIONS_MAX, clients, reserved }));`;
     const command = 'ulimit -n 1000 && exec "$0" --input-type=module -e "$1"';
     const run = promisify(execFile);
     const { stdout } = await run("sh", ["-c", command, process.execPath, program]);
-    const { admin, clients, upstreams } = JSON.parse(stdout);
+    const { admin, clients, reserved } = JSON.parse(stdout);
     assert.equal(admin, 50);
     const [most, shared, least] = clients;
     assert.deepEqual([most, least], [800, 500]);
     assert.ok(shared > 500 && shared < 700, `${shared}`);
-    assert.deepEqual(upstreams, { open: 0, part: 41, beyond: 0, common: 250 - 3 * 41 });
+    assert.deepEqual(reserved, [
+      { open: 0, part: 41, beyond: 0, common: 250 - 2 * 41 - 5 },
+      { open: 0, part: 20, beyond: 0, common: 125 - 3 * 20 },
+    ]);
   },
 );

@@ -100,6 +100,10 @@ it("overage that a request on another gateway began is not told again, though th
   const markers: string[] = [];
   const markFirst = async (marker: string) => markers.push(marker) === 1;
   const [here, moved] = [openGateway(markFirst), openGateway(markFirst)];
+  const asks: string[] = [];
+  const first = openGateway(async (marker) => asks.push(marker) === 1);
+  first.count(BEFORE, 5);
+  first.count(AFTER, 6);
   here.count(AFTER, 4);
   // The other gateway is of an earlier version, or its call to the store was lost.
   here.count(AFTER, 6);
@@ -108,7 +112,10 @@ it("overage that a request on another gateway began is not told again, though th
   moved.count(AFTER, 6);
   await sleep(1_200);
   assert.deepEqual([here.told, moved.told, markers], [[], [], []]);
+  assert.deepEqual([first.told, asks.length], [[6], 1]);
+  first.count(AFTER, 7);
   here.count(boundsOf(2), 7);
   await sleep(1_200);
   assert.deepEqual([here.told, markers], [[], []]);
+  assert.equal(asks.length, 1, "what was told is asked for no more");
 });
