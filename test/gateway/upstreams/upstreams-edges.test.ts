@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:net";
 import { describe, it, vi } from "vitest";
-import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
+import { upstreamFiles } from "../../../src/base/open-files.ts";
+import type { UpstreamConnection, UpstreamLoad } from "../../../src/gateway/upstreams/upstream.ts";
 import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 import { each } from "../../support/each.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
@@ -121,6 +122,42 @@ describe("backends", () => {
     await eventually(() => assert.equal(next.all[0]?.endProbe, undefined));
     assert.equal(backend.seen.length, 1);
     next.close();
+  });
+
+  it("for which no further file can be opened are asked on the connections that are open, until the next probe", async () => {
+    await using pool = poolOf(["http://127.0.0.1:1"]);
+    const { upstreams } = pool;
+    const [upstream] = upstreams.all;
+    assert.ok(upstream);
+    const [open, refused] = [take(upstreams), take(upstreams)];
+    upstreams.short(upstream);
+    upstreams.release(refused);
+    const taken: UpstreamConnection[] = [];
+    // Accounts with few connections, which are kept from none that is free.
+    const ask = () => upstreams.take(`a${taken.length}`, (connection) => taken.push(connection));
+    ask();
+    assert.equal(taken.length, 0, "the other one is in use");
+    upstreams.release(open);
+    assert.equal(taken.length, 1);
+    ask();
+    assert.equal(taken.length, 1);
+    upstreams.probe();
+    ask();
+    assert.equal(taken.length, 3);
+  });
+
+  it("may have as many sockets as the options in force need, whatever those before needed", async (t) => {
+    await using old = poolOf(["http://127.0.0.1:1"], { connectionsMax: 1 });
+    await using next = poolOf(["http://127.0.0.1:1"], { connectionsMax: 2 }, old.upstreams);
+    const { part, common } = upstreamFiles;
+    t.onTestFinished(() => void Object.assign(upstreamFiles, { part, common }));
+    Object.assign(upstreamFiles, { part: 9, common: 0 });
+    const [{ sockets }] = next.upstreams.all.map(({ load }) => load) as [UpstreamLoad];
+    t.onTestFinished(() => sockets.closed());
+    sockets.opened();
+    assert.ok(sockets.isFull);
+    next.upstreams.open();
+    assert.ok(!sockets.isFull);
   });
 
   it("are asked after a reload on connections of their new options, and idle ones of the old options end", async () => {

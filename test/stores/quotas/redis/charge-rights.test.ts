@@ -349,3 +349,20 @@ it("a day that cannot be noted waits without the right to PEXPIRE too, and is no
   );
   await store.close();
 });
+
+it("units of a meter that wait for their day wait on without the right to HDEL, and are noted once with it", async () => {
+  const { store } = await open(server.address, { now: () => NOON, historyMs: 400 * DAY_MS });
+  await spend(store, account("runs"), METERED);
+  const [meters = ""] = await redis.keys("tg:c{*}:production:runs:m");
+  const today = Math.floor(NOON / DAY_MS);
+  await redis.hset(meters, "y", `#tokens ${today} 5`);
+  await redis.call("ACL", "SETUSER", "default", "-hdel");
+  await spend(store, account("runs"), METERED);
+  assert.ok(await redis.hget(meters, "y"));
+  await redis.call("ACL", "SETUSER", "default", "allcommands");
+  for (const _ of [1, 2]) await spend(store, account("runs"), METERED);
+  assert.equal(await redis.hget(meters, "y"), null);
+  const [days] = await store.history([account("runs")], { from: today, to: today });
+  assert.deepEqual(days?.[0]?.meters, { tokens: 5 + 4 * 7 });
+  await store.close();
+});
