@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { type AccountRef, bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
 import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
@@ -46,6 +47,28 @@ describe("a Cluster of which a master is away", () => {
     }
     return 0;
   }
+
+  it("or lacks the right to HDEL, is away in that part alone until the right is there, and does not come and go", async () => {
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    const away = () => [...accountRefs.keys()].filter((bucket) => house.gate.isAway(bucket));
+    const permit = (right: string) =>
+      cluster.clients[GONE]?.call("ACL", "SETUSER", "default", right);
+    assert.deepEqual([away(), isGone(0)], [[], false]);
+    await permit("-hdel");
+    try {
+      const gone = [...accountRefs.keys()].filter(isGone);
+      await eventually(async () => {
+        await round(house.store, ofGone());
+        assert.deepEqual(away(), gone);
+      });
+      // Long enough for the probes of each part that is away.
+      await sleep(1_500);
+      assert.deepEqual([away(), house.changes().includes("store_back")], [gone, false]);
+    } finally {
+      await permit("+hdel");
+    }
+    await eventually(() => assert.deepEqual(away(), []));
+  });
 
   it("decides its accounts here at once, the others in the store and exactly, and says which", async () => {
     // The deadline of 50 ms is not what this is about: a busy machine may stall for longer.

@@ -227,6 +227,8 @@ describe("a debt", () => {
       lost().map(({ details }) => details?.units),
       [owedUnits],
     );
+    const { owedUnits: left, lostUnits } = house.store.charges();
+    assert.deepEqual([left, lostUnits], [0, owedUnits], "what is lost is owed no more");
     await closing;
     assert.deepEqual([lost().length, house.store.charges().lostUnits], [1, owedUnits]);
     proxy.behave({});
