@@ -17,9 +17,9 @@ function openGateway(markFirst: (marker: string, lifeMs: number) => Promise<bool
   const told: unknown[] = [];
   const log = createLog({ write: (line) => told.push(JSON.parse(line).used) }, "info");
   const overages = new OverageEvents({ log, now: () => 0, markFirst });
-  const count = (bounds: typeof BEFORE, used: number, resetMs = 5_000) => {
+  const count = (bounds: typeof BEFORE, used: number, resetMs = 5_000, environment = "production") => {
     const window = { window: "month", limit: 10, used, resetMs } as const;
-    overages.count(bounds, OWNER, { window, was: used - 1, used });
+    overages.count(bounds, { ...OWNER, environment }, { window, was: used - 1, used });
   };
   return { told, count };
 }
@@ -96,6 +96,14 @@ it("overage that a change began is told by a later request if the store does not
   await eventually(() => assert.deepEqual(gateway.told, [7]));
 });
 
+it("overage that a change began is told though its window ends before the store is asked", async () => {
+  const gateway = openGateway(async () => true);
+  gateway.count(BEFORE, 5);
+  gateway.count(AFTER, 6);
+  gateway.count(AFTER, 1, 9_000);
+  await eventually(() => assert.deepEqual(gateway.told, [6]));
+});
+
 it("overage that a request on another gateway began is not told again, though that one set no marker", async () => {
   const markers: string[] = [];
   const markFirst = async (marker: string) => markers.push(marker) === 1;
@@ -110,8 +118,13 @@ it("overage that a request on another gateway began is not told again, though th
   moved.count(BEFORE, 3);
   moved.count(AFTER, 4);
   moved.count(AFTER, 6);
+  // What is known is of another window, or of an account of another environment.
+  const strange = openGateway(markFirst);
+  strange.count(BEFORE, 5);
+  strange.count(AFTER, 6, 9_000);
+  strange.count(AFTER, 6, 5_000, "staging");
   await sleep(1_200);
-  assert.deepEqual([here.told, moved.told, markers], [[], [], []]);
+  assert.deepEqual([here.told, moved.told, strange.told, markers], [[], [], [], []]);
   assert.deepEqual([first.told, asks.length], [[6], 1]);
   first.count(AFTER, 7);
   here.count(boundsOf(2), 7);
