@@ -350,19 +350,34 @@ it("a day that cannot be noted waits without the right to PEXPIRE too, and is no
   await store.close();
 });
 
-it("units of a meter that wait for their day wait on without the right to HDEL, and are noted once with it", async () => {
+it("a charge of a day runs without the right to HDEL beside a minute that is over, which stays", async () => {
+  const limits = [...MINUTE.limits, ...perDay(9).limits];
+  const running = await openRunning({ ...MINUTE, limits });
+  await running.store.close();
+  const { store } = await open(server.address, { now: () => NOON + 60_000 });
+  await redis.call("ACL", "SETUSER", "default", "-hdel");
+  const { decision } = await spend(store, account("runs"), perDay(9));
+  assert.equal(decision.windows[0]?.used, 2);
+  assert.equal(await redis.hlen(running.key), 2);
+  await store.close();
+});
+
+it("units that wait for their day wait on without the right to HDEL, and are noted once with it", async () => {
   const { store } = await open(server.address, { now: () => NOON, historyMs: 400 * DAY_MS });
   await spend(store, account("runs"), METERED);
   const [meters = ""] = await redis.keys("tg:c{*}:production:runs:m");
   const today = Math.floor(NOON / DAY_MS);
+  const [key = ""] = await redis.keys("tg:{*}:production:runs");
   await redis.hset(meters, "y", `#tokens ${today} 5`);
+  await redis.hset(key, "y", `${today} 3 0`);
   await redis.call("ACL", "SETUSER", "default", "-hdel");
   await spend(store, account("runs"), METERED);
-  assert.ok(await redis.hget(meters, "y"));
+  const waiting = () => Promise.all([redis.hget(meters, "y"), redis.hget(key, "y")]);
+  assert.deepEqual(await waiting(), [`#tokens ${today} 5`, `${today} 3 0`]);
   await redis.call("ACL", "SETUSER", "default", "allcommands");
   for (const _ of [1, 2]) await spend(store, account("runs"), METERED);
-  assert.equal(await redis.hget(meters, "y"), null);
+  assert.deepEqual(await waiting(), [null, null]);
   const [days] = await store.history([account("runs")], { from: today, to: today });
-  assert.deepEqual(days?.[0]?.meters, { tokens: 5 + 4 * 7 });
+  assert.deepEqual([days?.[0]?.admitted, days?.[0]?.meters], [3 + 4, { tokens: 5 + 4 * 7 }]);
   await store.close();
 });
