@@ -99,6 +99,16 @@ describe("incidents in logs", () => {
     };
     const ends = ["draining a", "state_file_written a", "stopped a", "stopped b"];
     assert.deepEqual(ends.map(lostIn), [3, 0, 0, 3]);
+    const incidents = new Incidents();
+    for (const [msg, hours] of [
+      ["state_file_unwritten", 0],
+      ["state_file_unwritten", 2],
+      ["charges_lost", 3],
+    ] as const) {
+      const time = NOON + hours * HOUR_MS;
+      incidents.event({ msg, time, gateway: "a", units: 3, accounts: "production:acme 3" });
+    }
+    assert.equal(incidents.lostOf(ACME, HOUR), 3, "since the first of two lines");
   });
 
   it("take the latest process for the one that runs, in whatever order the logs come", () => {
