@@ -144,6 +144,22 @@ describe("backends", () => {
     upstreams.probe();
     ask();
     assert.equal(taken.length, 3);
+    assert.ok(!upstream.load.isShort);
+  });
+
+  it("for which no further file can be opened are asked at once on a connection that is idle", async () => {
+    await using pool = poolOf(["http://127.0.0.1:1"]);
+    const { upstreams } = pool;
+    const [upstream] = upstreams.all;
+    assert.ok(upstream);
+    const [kept, refused] = [take(upstreams), take(upstreams)];
+    const open = vi.spyOn(kept, "open", "get").mockReturnValue(true);
+    upstreams.release(kept);
+    await eventually(() => assert.deepEqual(upstream.load.idle, [kept]));
+    upstreams.short(upstream);
+    upstreams.release(refused);
+    assert.equal(take(upstreams), kept);
+    open.mockRestore();
   });
 
   it("may have as many sockets as the options in force need, whatever those before needed", async (t) => {
