@@ -17,7 +17,12 @@ function openGateway(markFirst: (marker: string, lifeMs: number) => Promise<bool
   const told: unknown[] = [];
   const log = createLog({ write: (line) => told.push(JSON.parse(line).used) }, "info");
   const overages = new OverageEvents({ log, now: () => 0, markFirst });
-  const count = (bounds: typeof BEFORE, used: number, resetMs = 5_000, environment = "production") => {
+  const count = (
+    bounds: typeof BEFORE,
+    used: number,
+    resetMs = 5_000,
+    environment = "production",
+  ) => {
     const window = { window: "month", limit: 10, used, resetMs } as const;
     overages.count(bounds, { ...OWNER, environment }, { window, was: used - 1, used });
   };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
+  capsByAccount,
   capsError,
   DROPPED_CAPS_MS,
   freeCapNumbers,
@@ -8,7 +9,7 @@ import {
   mergeCaps,
 } from "../../../src/core/keys/caps.ts";
 import { updateKey } from "../../../src/core/keys/edit-keys.ts";
-import type { KeyRecord } from "../../../src/core/keys/records.ts";
+import type { Cap, KeyRecord } from "../../../src/core/keys/records.ts";
 import { encodeKey, RecordReader } from "../../../src/stores/keys/records/record-format.ts";
 
 function key(account: string, number: number | undefined): KeyRecord {
@@ -119,6 +120,29 @@ describe("the number of caps that were dropped", () => {
 });
 
 describe("the keys of a window", () => {
+  it("share it, each window once, and those of another number have their own", () => {
+    const capped = (id: string, number: number, ...windows: Cap["window"][]): KeyRecord => {
+      const limits = windows.map((window) => ({ window, limit: 3 }));
+      return { ...key("a", 0), id, caps: { number, limits } };
+    };
+    const keys = [capped("k1", 0, "day"), capped("k2", 0, "day", "month"), capped("k3", 1, "day")];
+    const caps = capsByAccount([...keys, key("b", undefined)]).get("a");
+    assert.deepEqual(
+      caps?.limits.map(({ window, part }) => [window, part?.id]),
+      [
+        ["day", "@0"],
+        ["month", "@0"],
+        ["day", "@1"],
+      ],
+    );
+    const ids = [...(caps?.keys ?? [])].map(([part, of]) => [part, of.map(({ id }) => id)]);
+    assert.deepEqual(ids, [
+      ["@0", ["k1", "k2"]],
+      ["@1", ["k3"]],
+    ]);
+    assert.equal(capsByAccount([key("b", undefined)]).size, 0);
+  });
+
   it("may have been more, those that share its number and have not lost the cap long before it began", () => {
     const caps = [{ window: "day", limit: 3 }] as const;
     const sharing = [

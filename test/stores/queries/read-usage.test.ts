@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
-import { readUsage } from "../../../src/stores/queries/read-usage.ts";
+import { describeUnlisted, readUsage } from "../../../src/stores/queries/read-usage.ts";
 import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
 
 it("an account that has used exactly this much of a limit is among those over it, whatever the percentage", async () => {
@@ -26,4 +26,32 @@ it("an account that has used exactly this much of a limit is among those over it
     assert.deepEqual([await found(over), await found(over + 0.001)], [1, 0], record.id);
   }
   await store.close();
+});
+
+it("accounts without limits are named where their keys work in an environment of the file, as the filter has it", () => {
+  const account = (id: string, more: object = {}) => {
+    return { id, environment: "production", plan: "gone", limits: [], ...more };
+  };
+  const accounts = [
+    account("acme"),
+    account("limited", { plan: "free" }),
+    account("ended"),
+    account("elsewhere", { environment: "staging" }),
+    account("other", { plan: "custom" }),
+  ];
+  const keys = accounts.map(({ id, environment }) => {
+    return { id: `k_${id}`, account: id, environment, ...(id === "ended" && { revokedMs: 0 }) };
+  });
+  const limits = [{ window: "day", limit: 9 }];
+  const plans = new Map<string, readonly object[]>([["free", limits]]);
+  const terms = { plans: plans.set("custom", []), environments: [{ name: "production" }] };
+  const named = (filter: object) => {
+    const records = { keys, accounts };
+    const told = describeUnlisted(terms as never, records as never, { filter, nowMs: 1 });
+    return told?.split(": no limits")[0];
+  };
+  assert.equal(named({}), "accounts acme other");
+  assert.equal(named({ plan: "gone", environment: "production", over: 0 }), "account acme");
+  const none = [{ plan: "free" }, { environment: "staging" }, { over: 0.1 }].map(named);
+  assert.deepEqual(none, [undefined, undefined, undefined]);
 });

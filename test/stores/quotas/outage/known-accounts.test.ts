@@ -34,6 +34,17 @@ function told(used: number, more: Partial<QuotaDecision> = {}): QuotaDecision {
   return { nowMs: NOON, granted: 0, windows, ...rest, ...more };
 }
 
+it("a refusal that is known tells the units that are owed beside those of the store", () => {
+  const { known, accounts } = open();
+  const used = () => {
+    const refused = { decision: told(1), requestsAfter: 0, admitted: false, by: "store" } as const;
+    return known.withOwed(accountRef, refused).decision.windows[0]?.used;
+  };
+  assert.equal(used(), 1);
+  accounts.decide(accountRef, STRICT, terms());
+  assert.equal(used(), 2);
+});
+
 describe("a reading", () => {
   it("is the last known state of an account of which nothing was known", () => {
     const { known, decisionCache } = open();
