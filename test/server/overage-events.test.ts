@@ -128,8 +128,15 @@ it("overage that a request on another gateway began is not told again, though th
   strange.count(BEFORE, 5);
   strange.count(AFTER, 6, 9_000);
   strange.count(AFTER, 6, 5_000, "staging");
+  // More units are included than before, and yet others have used more than those.
+  strange.count(AFTER, 4, 7_000);
+  strange.count(boundsOf(5), 7, 7_000);
+  // It was told, and a plan with more units came and went.
+  const told = openGateway(async () => true);
+  for (const [i, bounds] of [AFTER, AFTER, BEFORE, AFTER].entries()) told.count(bounds, 4 + i);
   await sleep(1_200);
   assert.deepEqual([here.told, moved.told, strange.told, markers], [[], [], [], []]);
+  assert.deepEqual(told.told, [5]);
   assert.deepEqual([first.told, asks.length], [[6], 1]);
   first.count(AFTER, 7);
   here.count(boundsOf(2), 7);
