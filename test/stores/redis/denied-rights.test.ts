@@ -6,10 +6,11 @@ import { StoreFailure } from "../../../src/stores/redis/store-failure.ts";
 /** A reporter of missing rights, and the rights that it has named. */
 function open() {
   const named: (string | undefined)[] = [];
-  const tell = deniedReporter("redis://host", (level, message, details) => {
+  const report = (level: string, message: string, details?: Record<string, unknown>) => {
     assert.deepEqual([level, message], ["error", "store_right_missing"]);
     named.push(/has no right to (.*), or Redis has/.exec(String(details?.why))?.[1]);
-  });
+  };
+  const tell = deniedReporter("redis://host", report);
   const denied = (why: string) => new StoreFailure("NOPERM", why, "no");
   return { named, tell, denied };
 }
