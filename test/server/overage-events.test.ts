@@ -123,7 +123,7 @@ it("overage that a request on another gateway began is not told again, though th
   moved.count(BEFORE, 3);
   moved.count(AFTER, 4);
   moved.count(AFTER, 6);
-  // What is known is of another window, or of an account of another environment.
+  // The count that is known is of another window, or of another environment.
   const strange = openGateway(markFirst);
   strange.count(BEFORE, 5);
   strange.count(AFTER, 6, 9_000);

@@ -15,7 +15,7 @@ const STRICT: QuotaRequest = {
   bans: { ...DEFAULT_BANS, strikes: 1, graceMs: 0 },
 };
 
-/** What a gateway knows of its accounts, without a store; `banned` are the bans that it reported. */
+/** The accounts as one gateway knows them, without a store; `banned` are the bans that it reported. */
 function open() {
   const banned: unknown[] = [];
   const decisionCache = new DecisionCache(() => NOON);
