@@ -1,6 +1,6 @@
 import type { Ban } from "../../../core/quota/bans.ts";
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
-import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf, parseAccountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
@@ -17,7 +17,6 @@ import { type RecentBan, type ToldBan, ToldBans } from "./told-bans.ts";
  * reported.
  */
 export const EVENTS_BUCKET = 0;
-const BAN_LATE_MS = 2_000;
 
 export type AccountChangesOptions = {
   readonly quotaClient: QuotaClient;
@@ -184,9 +183,8 @@ export class AccountChanges {
   }
 
   async #readBan(accountRef: AccountRef): Promise<RecentBan | undefined> {
-    const { link, keyOf } = this.#options.quotaClient;
-    const key = keyOf(accountRef);
-    const text = await withTimeout(link.send(key, "hget", [key, "b"]), BAN_LATE_MS);
+    const { ask, keyOf } = this.#options.quotaClient;
+    const text = await ask("hget", keyOf(accountRef), ["b"]);
     const ban = typeof text === "string" ? parseBan(text) : undefined;
     return ban && { ban, atMs: this.#latestNow(accountRef) };
   }

@@ -9,11 +9,8 @@ import type { BanCause, ImposedBan, OnMissing, ResetScope, ResetWindow } from ".
 import { type AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
 import { banCauseKey, parseBanCause } from "./ban-cause.ts";
-import type { QuotaClient } from "./quota-client.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
-
-/** For people, who prefer to wait rather than be told that the store is unreachable. */
-export const ADMIN_LATE_MS = 2_000;
 
 export type AccountEditsOptions = {
   readonly link: CountedLink;
@@ -56,7 +53,7 @@ export class AccountEdits {
 
   async banCause(accountRef: AccountRef): Promise<BanCause | undefined> {
     const key = banCauseKey(this.#quotaClient.keyOf(accountRef));
-    const text = await withTimeout(this.#link.send(key, "hget", [key, "c"]), ADMIN_LATE_MS);
+    const text = await this.#quotaClient.ask("hget", key, ["c"]);
     return typeof text === "string" ? parseBanCause(text) : undefined;
   }
 
@@ -98,8 +95,8 @@ export class AccountEdits {
     args: readonly RedisArgument[],
   ): Promise<unknown> {
     const { ensureClock, keyOf, runOnAccounts } = this.#quotaClient;
-    const giveUpMs = performance.now() + ADMIN_LATE_MS;
-    await ensureClock(bucketOf(accountRef), ADMIN_LATE_MS);
+    const giveUpMs = performance.now() + REPLY_LATE_MS;
+    await ensureClock(bucketOf(accountRef), REPLY_LATE_MS);
     const leftMs = Math.max(0, giveUpMs - performance.now());
     return withTimeout(runOnAccounts(script, [keyOf(accountRef)], args, giveUpMs), leftMs);
   }

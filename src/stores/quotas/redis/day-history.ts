@@ -1,6 +1,5 @@
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, bucketOf } from "../account-ref.ts";
 import { PartsAsked } from "../parts-asked.ts";
 import type { OnMissing } from "../quota-store.ts";
@@ -8,7 +7,6 @@ import type { QuotaClient } from "./quota-client.ts";
 
 /** The most requests to Redis that are in flight together. */
 const TOGETHER = 200;
-const LATE_MS = 2_000;
 
 type DayTotals = {
   admitted: number;
@@ -34,7 +32,7 @@ function metersKey(accountKey: string): string {
  * StoreFailure; on a Cluster only without `onMissing`.
  */
 export async function readDayHistory(
-  quotaClient: Pick<QuotaClient, "keyOf" | "link">,
+  quotaClient: Pick<QuotaClient, "ask" | "keyOf" | "link">,
   accountRefs: readonly AccountRef[],
   span: DaySpan,
   onMissing?: OnMissing,
@@ -63,18 +61,15 @@ export async function readDayHistory(
 }
 
 async function readOne(
-  { keyOf, link }: Pick<QuotaClient, "keyOf" | "link">,
+  { ask, keyOf }: Pick<QuotaClient, "ask" | "keyOf">,
   accountRef: AccountRef,
   months: readonly number[],
   { from, to }: DaySpan,
 ): Promise<DayUsage[]> {
   const key = keyOf(accountRef);
-  const ask = (command: string, of: string, ...args: string[]) => {
-    return withTimeout(link.send(of, command, [of, ...args]), LATE_MS);
-  };
   const [waiting, metered, ...hashes] = await Promise.all([
-    ask("hget", key, "y"),
-    ask("hget", metersKey(key), "y"),
+    ask("hget", key, ["y"]),
+    ask("hget", metersKey(key), ["y"]),
     ...months.map((month) => ask("hgetall", historyKey(key, month))),
   ]);
   const days = new Map<number, DayTotals>();

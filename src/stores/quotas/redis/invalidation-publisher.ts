@@ -1,5 +1,5 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
-import { toReplyFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
+import { toReplyFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
@@ -7,7 +7,6 @@ import type { QuotaClient } from "./quota-client.ts";
 import { formatToldBan, type ToldBan } from "./told-bans.ts";
 import { formatCounts } from "./told-counts.ts";
 
-const ADMIN_LATE_MS = 2_000;
 /**
  * The pause between two messages about bans: a flood that earns thousands costs two commands a
  * second here, and each gateway that hears of it the reading of the bans that they name.
@@ -73,9 +72,8 @@ export class InvalidationPublisher {
     const logged = `${name} ${loggedIds(what)}`;
     const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
     if (uncounted !== undefined) args.push(`${name} ${uncounted}`);
-    const run = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
     const command = `INCR ${versionKey}`;
-    const reply = withTimeout(run, ADMIN_LATE_MS);
+    const reply = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
     const told = tellingDenied(this.#tellDenied, command, reply);
     const refusal = String(
       await told.catch((error: unknown) => {

@@ -1,11 +1,10 @@
 import { errorMessage } from "../../../base/messages.ts";
-import type { Link, RedisNode } from "../../redis/link.ts";
+import type { RedisNode } from "../../redis/link.ts";
 import { scanKeys } from "../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../redis/store-failure.ts";
 import type { AccountBan, OnMissing } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
-
-const REPLY_LATE_MS = 2_000;
+import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 
 type ListBansOptions = {
   readonly prefix: string;
@@ -21,13 +20,13 @@ type ListBansOptions = {
  * requests. Rejects if the store cannot be reached; on a Cluster only without `onMissing`.
  */
 export async function listBans(
-  link: Link,
+  quotaClient: Pick<QuotaClient, "ask" | "link">,
   { prefix, now, onMissing }: ListBansOptions,
 ): Promise<AccountBan[]> {
   const found = new Map<string, AccountBan>();
-  for (const node of await link.masters()) {
+  for (const node of await quotaClient.link.masters()) {
     try {
-      for await (const [id, ban] of bansOn(node, link, { prefix, now })) found.set(id, ban);
+      for await (const [id, ban] of bansOn(node, quotaClient, { prefix, now })) found.set(id, ban);
     } catch (error) {
       if (node.part === undefined || onMissing === undefined) throw error;
       onMissing({ ...node.part, why: errorMessage(error) });
@@ -38,20 +37,25 @@ export async function listBans(
 
 async function* bansOn(
   node: RedisNode,
-  link: Link,
+  quotaClient: Pick<QuotaClient, "ask">,
   { prefix, now }: ListBansOptions,
 ): AsyncGenerator<[string, AccountBan]> {
   const nowMs = now ? now() : await timeOf(node);
   for await (const keys of scanKeys(node, prefix, { pattern: ":{*}:*:*", type: "hash" })) {
-    yield* await bansOf(link, prefix, keys, nowMs);
+    yield* await bansOf(quotaClient, prefix, keys, nowMs);
   }
 }
 
-async function bansOf(link: Link, prefix: string, keys: readonly string[], nowMs: number) {
+async function bansOf(
+  { ask }: Pick<QuotaClient, "ask">,
+  prefix: string,
+  keys: readonly string[],
+  nowMs: number,
+) {
   const found: [string, AccountBan][] = [];
   await Promise.all(
     keys.map(async (key) => {
-      const text = await withTimeout(link.send(key, "hget", [key, "b"]), REPLY_LATE_MS);
+      const text = await ask("hget", key, ["b"]);
       const ban = typeof text === "string" ? parseBan(text) : undefined;
       const [, , environment, account] = split(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;

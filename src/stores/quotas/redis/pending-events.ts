@@ -2,13 +2,11 @@ import { randomUUID } from "node:crypto";
 import { DAY_MS } from "../../../core/quota/days.ts";
 import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
 import { defineTaggedScript } from "../../redis/script.ts";
-import { withTimeout } from "../../redis/store-failure.ts";
 import { accountId, parseAccountId } from "../account-ref.ts";
 import type { AdminEvent, BanEvent, ResetWindow } from "../quota-store.ts";
 import { WRITE_WITHOUT_MEMORY } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
-const LATE_MS = 2_000;
 /**
  * Longer than any window, so that an audit of the window finds its reset however late a gateway
  * takes it.
@@ -54,16 +52,12 @@ export class PendingEvents {
   async keep(event: AdminEvent): Promise<void> {
     const what = "windows" in event ? event.windows : (event.imposed ?? null);
     const text = JSON.stringify([accountId(event.accountRef), event.atMs, what]);
-    const run = this.#quotaClient.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
-    await withTimeout(run, LATE_MS);
+    await this.#quotaClient.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
   }
 
   /** Rejects if the store is unreachable. A record that cannot be read is left out. */
   async take(): Promise<readonly AdminEvent[]> {
-    const reply = (await withTimeout(
-      this.#quotaClient.run(TAKE, this.#key, []),
-      LATE_MS,
-    )) as string[];
+    const reply = (await this.#quotaClient.run(TAKE, this.#key, [])) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
   }
 }

@@ -19,6 +19,8 @@ import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from 
 
 /** How long the requests of a bucket are sent one by one after its slot was found to be moving. */
 const MOTION_MS = 200;
+/** How long people, and work in the background, wait for a reply at most. */
+export const REPLY_LATE_MS = 2_000;
 /** So far below 2^53 that a tag stays exact when the numbers of a reply are added to it. */
 const TAG_FROM_MAX = 2 ** 47;
 
@@ -54,8 +56,13 @@ export type QuotaClient = {
   ): Promise<unknown>;
   /** Every decision that was requested before this instant of performance.now() has its answer. */
   answeredUntilMs(): number;
-  /** Runs a script on one key, by digest if the server knows it. Rejects with StoreFailure. */
+  /**
+   * Runs a script on one key, by digest if the server knows it. Rejects with StoreFailure, after
+   * REPLY_LATE_MS at the latest.
+   */
   run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
+  /** Sends a command whose first argument is the key. Rejects as `run` does. */
+  ask(command: string, key: string, args?: readonly RedisArgument[]): Promise<unknown>;
   /** The key of the account's hash. */
   keyOf(accountRef: AccountRef): string;
   /** The clock of the node that has the bucket. Without a Cluster there is only one. */
@@ -102,7 +109,12 @@ export function createQuotaClient(
     },
     runOnAccounts: (...call) => client.runOnAccounts(...call),
     answeredUntilMs: () => Math.min(performance.now(), ...client.unansweredMs),
-    run: (script, key, args) => runScript(link, script, key, [1, key, ...args]),
+    run: (script, key, args) => {
+      return withTimeout(runScript(link, script, key, [1, key, ...args]), REPLY_LATE_MS);
+    },
+    ask: (command, key, args = []) => {
+      return withTimeout(link.send(key, command, [key, ...args]), REPLY_LATE_MS);
+    },
     keyOf: (accountRef) => accountKey(prefix, accountRef),
     clockOf: (bucket) => client.clockOf(bucket),
     knowsClock: isTimed,

@@ -13,9 +13,8 @@ import { bucketOf } from "../account-ref.ts";
 import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
 import { accountScript } from "./account-scripts.ts";
-import type { QuotaClient } from "./quota-client.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 
-const LATE_MS = 2_000;
 /** Keys or accounts in one command. */
 const PAGE = 1_000;
 /** Keys and operations that were unused for this long are forgotten. */
@@ -86,7 +85,7 @@ export class RedisActivity implements ActivityStore {
   async addUsed(used: readonly KeyUse[]): Promise<void> {
     for (const some of pagesOf(used, PAGE)) {
       const argv = [KEPT_MS, ...some.flatMap(({ key, day }) => [key, day])];
-      await withTimeout(this.#quotaClient.run(USED, this.#usedKey, argv), LATE_MS);
+      await this.#quotaClient.run(USED, this.#usedKey, argv);
     }
   }
 
@@ -115,8 +114,8 @@ export class RedisActivity implements ActivityStore {
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
     const found = new Map<string, number>();
     for (const some of pagesOf(keys, PAGE)) {
-      const sent = this.#quotaClient.link.send(this.#usedKey, "hmget", [this.#usedKey, ...some]);
-      const days = (await withTimeout(sent, LATE_MS)) as (string | null)[];
+      const reply = await this.#quotaClient.ask("hmget", this.#usedKey, some);
+      const days = reply as (string | null)[];
       some.forEach((key, i) => {
         const day = Number(days[i] ?? Number.NaN);
         if (Number.isSafeInteger(day)) found.set(key, day);
@@ -130,10 +129,7 @@ export class RedisActivity implements ActivityStore {
     for (const { environment, method, route } of operations) {
       for (const account of ["", "addr:"]) {
         const key = this.#callsKey({ environment, method, route, account });
-        const reply = await withTimeout(
-          this.#quotaClient.link.send(key, "hgetall", [key]),
-          LATE_MS,
-        );
+        const reply = await this.#quotaClient.ask("hgetall", key);
         // The client library turns the list that Redis sends into an object.
         for (const [caller, text] of Object.entries(reply as Record<string, string>)) {
           found.push(...callIn(text, { environment, method, route, account: caller }));
@@ -150,8 +146,7 @@ export class RedisActivity implements ActivityStore {
     const found: DeprecatedCall[] = [];
     const key = this.#callsKey({ ...operation, account: "" });
     for (const some of pagesOf(accounts, PAGE)) {
-      const sent = this.#quotaClient.link.send(key, "hmget", [key, ...some]);
-      const texts = (await withTimeout(sent, LATE_MS)) as (string | null)[];
+      const texts = (await this.#quotaClient.ask("hmget", key, some)) as (string | null)[];
       for (const [i, account] of some.entries()) {
         found.push(...callIn(texts[i] ?? "", { ...operation, account }));
       }
@@ -166,8 +161,7 @@ export class RedisActivity implements ActivityStore {
   ): Promise<readonly (readonly [DeprecatedCall, DeprecatedCall])[]> {
     const each = calls.flatMap(({ account, requests, last }) => [account, requests, last]);
     const most = isAddressName(calls[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
-    const run = this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each]);
-    const reply = (await withTimeout(run, LATE_MS)) as number[];
+    const reply = (await this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each])) as number[];
     return calls.map((call, i) => {
       const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
       return [call, requests === 0 ? call : { ...call, requests, last }];
@@ -177,10 +171,10 @@ export class RedisActivity implements ActivityStore {
   async #refuse(some: readonly RefusalCount[], historyMs: number): Promise<void> {
     const keys = some.map(({ accountRef }) => this.#quotaClient.keyOf(accountRef));
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
-    const giveUpMs = performance.now() + LATE_MS;
+    const giveUpMs = performance.now() + REPLY_LATE_MS;
     const run = this.#quotaClient.runOnAccounts(REFUSED, keys, [historyMs, ...texts], giveUpMs);
     const what = `HINCRBY ${this.#prefix}:*`;
-    await tellingDenied(this.#tellDenied, what, withTimeout(run, LATE_MS));
+    await tellingDenied(this.#tellDenied, what, withTimeout(run, REPLY_LATE_MS));
   }
 
   get #usedKey(): string {

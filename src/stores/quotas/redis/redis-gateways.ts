@@ -4,7 +4,6 @@ import { withTimeout } from "../../redis/store-failure.ts";
 import type { GatewayDirectory } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
-const LATE_MS = 2_000;
 const LEAVE_LATE_MS = 500;
 /** How long a gateway that was killed stays listed after its last message. */
 const KEPT_MS = 600_000;
@@ -43,8 +42,7 @@ export class RedisGateways implements GatewayDirectory {
   }
 
   async announce(name: string, status: string): Promise<void> {
-    const run = this.#quotaClient.run(ANNOUNCE, this.#key, [name, status, KEPT_MS]);
-    await withTimeout(run, LATE_MS);
+    await this.#quotaClient.run(ANNOUNCE, this.#key, [name, status, KEPT_MS]);
   }
 
   async withdraw(name: string): Promise<void> {
@@ -53,8 +51,8 @@ export class RedisGateways implements GatewayDirectory {
   }
 
   async list(): Promise<readonly GatewayNews[]> {
-    const run = this.#quotaClient.run(LIST, this.#key, []);
-    const [nowMs, pairs] = (await withTimeout(run, LATE_MS)) as [number, string[]];
+    const reply = await this.#quotaClient.run(LIST, this.#key, []);
+    const [nowMs, pairs] = reply as [number, string[]];
     return pairs.flatMap((name, i) => {
       if (i % 2 === 1) return [];
       const message = pairs[i + 1] as string;

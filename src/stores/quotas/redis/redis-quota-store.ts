@@ -36,11 +36,11 @@ import type {
 } from "../quota-store.ts";
 import { reportLost } from "../settlement-lost.ts";
 import { AccountChanges } from "./account-changes.ts";
-import { AccountEdits, ADMIN_LATE_MS } from "./account-edits.ts";
+import { AccountEdits } from "./account-edits.ts";
 import { MARK_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
-import { createQuotaClient, type QuotaClient } from "./quota-client.ts";
+import { createQuotaClient, type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 import type { RedisQuotaStoreOptions } from "./quota-store-options.ts";
 import { RedisActivity } from "./redis-activity.ts";
 import { RedisGateways } from "./redis-gateways.ts";
@@ -187,7 +187,7 @@ class RedisQuotaStore implements QuotaStore {
     quotaRequest: Omit<QuotaRequest, "requests">,
   ): Promise<QuotaDecision> {
     const one = { accountRef, quotaRequest: { ...quotaRequest, requests: 0 } };
-    const [outcome] = await withTimeout(this.#quotaClient.decide([one]), ADMIN_LATE_MS);
+    const [outcome] = await withTimeout(this.#quotaClient.decide([one]), REPLY_LATE_MS);
     if (outcome === undefined || "failure" in outcome) throw outcome?.failure;
     return outcome;
   }
@@ -213,7 +213,7 @@ class RedisQuotaStore implements QuotaStore {
 
   bans(onMissing?: OnMissing): Promise<AccountBan[]> {
     const { prefix, now } = this.#options;
-    return listBans(this.#link, { prefix, now, onMissing });
+    return listBans(this.#quotaClient, { prefix, now, onMissing });
   }
 
   ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
@@ -255,8 +255,7 @@ class RedisQuotaStore implements QuotaStore {
     const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
     const { ageMs, sameMs } = change ?? { ageMs: 0, sameMs: Number.MAX_SAFE_INTEGER };
     const times = [lifeMs, ageMs, sameMs].map(Math.ceil);
-    const run = this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, ...times]);
-    return (await withTimeout(run, ADMIN_LATE_MS)) === 1;
+    return (await this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, ...times])) === 1;
   }
 
   reconfigure(policy: StorePolicy): void {

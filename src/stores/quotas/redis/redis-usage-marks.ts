@@ -5,9 +5,8 @@ import { withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
 import type { AcknowledgedUsage, UsageMark, UsageMarks } from "../usage-marks.ts";
 import { accountScript } from "./account-scripts.ts";
-import type { QuotaClient } from "./quota-client.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 
-const LATE_MS = 2_000;
 /** Marks in one command. */
 const PAGE = 1_000;
 /** A month of history is kept up to a month longer than its days; no mark may leave before it. */
@@ -60,7 +59,7 @@ export class RedisUsageMarks implements UsageMarks {
       pages.map(async ({ key, some }) => {
         const run = this.#quotaClient.runOnAccounts(READ, [key], some.map(accountId));
         try {
-          const [nowMs, ...days] = (await withTimeout(run, LATE_MS)) as (string | null)[];
+          const [nowMs, ...days] = (await withTimeout(run, REPLY_LATE_MS)) as (string | null)[];
           const closedDay = lastClosedDay(Number(nowMs));
           for (const [i, accountRef] of some.entries()) {
             found.set(accountRef, { day: parseDay(days[i]), closedDay });
@@ -78,18 +77,18 @@ export class RedisUsageMarks implements UsageMarks {
     const lifeMs = Math.ceil((this.#quotaClient.historyMs ?? 0) + SPARE_MS);
     for (const { key, some } of this.#pages(acknowledged, ({ accountRef }) => accountRef)) {
       const each = some.flatMap(({ accountRef, day }) => [accountId(accountRef), day]);
-      await withTimeout(this.#quotaClient.run(RAISE, key, [lifeMs, ...each]), LATE_MS);
+      await this.#quotaClient.run(RAISE, key, [lifeMs, ...each]);
     }
   }
 
   async claim(lifeMs: number): Promise<boolean> {
-    const run = this.#quotaClient.run(CLAIM, this.#claimKey, [this.#origin, Math.ceil(lifeMs)]);
-    return (await withTimeout(run, LATE_MS)) === 1;
+    const args = [this.#origin, Math.ceil(lifeMs)];
+    return (await this.#quotaClient.run(CLAIM, this.#claimKey, args)) === 1;
   }
 
   async release(): Promise<void> {
-    const run = this.#quotaClient.run(RELEASE, this.#claimKey, [this.#origin]);
-    await withTimeout(run, LATE_MS).catch(() => undefined);
+    const released = this.#quotaClient.run(RELEASE, this.#claimKey, [this.#origin]);
+    await released.catch(() => undefined);
   }
 
   *#pages<T>(all: readonly T[], nameOf: (one: T) => AccountRef) {

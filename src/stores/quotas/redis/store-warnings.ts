@@ -4,7 +4,7 @@ import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { LostCount } from "../outage-handler.ts";
-import type { QuotaClient } from "./quota-client.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 
 export type EvictionWatcher = {
   /** Whether Redis may evict counters to make room, as far as it is known. */
@@ -15,7 +15,6 @@ export type EvictionWatcher = {
 const EACH_MS = 60_000;
 /** The interval until the first answer, which is shorter. */
 const FIRST_MS = 2_000;
-const LATE_MS = 2_000;
 
 /**
  * Warns when Redis may evict counters to make room: at the start, and once a minute if that
@@ -37,7 +36,7 @@ export function watchEviction(
   async function look(): Promise<void> {
     const policies: string[] = [];
     for (const node of await link.masters()) {
-      const info = String(await withTimeout(node.send("info", ["memory"]), LATE_MS));
+      const info = String(await withTimeout(node.send("info", ["memory"]), REPLY_LATE_MS));
       policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] as string);
     }
     answered = true;
@@ -135,7 +134,7 @@ export function watchClock(
     await learnClock(0, lateMs).catch(() => undefined);
   };
   const look = async () => {
-    await learn(LATE_MS);
+    await learn(REPLY_LATE_MS);
     const aheadMs = -clock.aheadOfMachineMs;
     looks = Math.abs(aheadMs) > CLOCK_DIFFERS_FROM_MS ? looks + 1 : 0;
     if (isTold && looks === 0) {

@@ -7,7 +7,7 @@ import type {
   QuotaStore,
   ResetEvent,
 } from "../../../../src/stores/quotas/quota-store.ts";
-import { ADMIN_LATE_MS } from "../../../../src/stores/quotas/redis/account-edits.ts";
+import { REPLY_LATE_MS } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
@@ -201,7 +201,7 @@ describe("changes by hand that a store ran only after it was given up", () => {
         ends.map(({ status }) => status),
         ["rejected", "rejected", "rejected"],
       );
-      await sleep(ADMIN_LATE_MS);
+      await sleep(REPLY_LATE_MS);
     } finally {
       server.cont();
     }
