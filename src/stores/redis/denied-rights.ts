@@ -60,7 +60,6 @@ export function tellingRefused(
       tell(what);
       up();
     },
-    down: () => undefined,
     refused: (failure) => tell(what, failure),
   };
 }

@@ -34,8 +34,6 @@ export type Subscriber = {
   message(text: string): void;
   /** Called when the subscription is in force. Earlier messages are lost. */
   up(): void;
-  /** Called when the subscription is lost, until `up`. */
-  down(): void;
   /** Called each time that the server refuses the subscription. It is asked for again. */
   refused(failure: StoreFailure): void;
 };
@@ -122,38 +120,26 @@ export function subscribeOn(
   };
   const ask = () => void redis.subscribe(...channels).then(() => subscriber.up(), onRefusal);
   redis.on("error", () => undefined);
-  redis.on("close", () => {
-    clearTimeout(again);
-    subscriber.down();
-  });
+  redis.on("close", () => clearTimeout(again));
   redis.on("message", (_channel: string, text: string) => subscriber.message(text));
   redis.on("ready", ask);
   redis.connect().catch(() => undefined);
 }
 
-/** A link that counts the commands of one store. */
-export class CountedLink implements Link {
-  readonly #link: Link;
-  readonly clustered: boolean;
-  readonly tried: Promise<void>;
-  sent = 0;
+/** A link that counts the commands that are sent by it. */
+export type CountedLink = Link & { readonly sent: number };
 
-  constructor(link: Link) {
-    this.#link = link;
-    this.clustered = link.clustered;
-    this.tried = link.tried;
-  }
-
-  send: Link["send"] = (key, name, args, read) => {
-    this.sent += 1;
-    return this.#link.send(key, name, args, read);
+/** The same link, which counts. */
+export function countingLink(link: Link): CountedLink {
+  let sent = 0;
+  return {
+    ...link,
+    send: (key, name, args, read) => {
+      sent += 1;
+      return link.send(key, name, args, read);
+    },
+    get sent() {
+      return sent;
+    },
   };
-  masters: Link["masters"] = () => this.#link.masters();
-  partOf: Link["partOf"] = (bucket) => this.#link.partOf(bucket);
-  nodeOf: Link["nodeOf"] = (bucket) => this.#link.nodeOf(bucket);
-  master: Link["master"] = () => this.#link.master();
-  split: Link["split"] = () => this.#link.split();
-  subscribe: Link["subscribe"] = (channel, subscriber) => this.#link.subscribe(channel, subscriber);
-  health: Link["health"] = (bucket) => this.#link.health(bucket);
-  close: Link["close"] = () => this.#link.close();
 }

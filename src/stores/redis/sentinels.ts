@@ -214,7 +214,7 @@ class WatchedSentinel {
     // A Sentinel that cannot be heard is asked all the same.
     const nothing = () => undefined;
     const message = () => void this.ask();
-    subscribeOn(this.#heard, EVENTS, { message, up: nothing, down: nothing, refused: nothing });
+    subscribeOn(this.#heard, EVENTS, { message, up: nothing, refused: nothing });
     this.#askLater();
   }
 

@@ -1,7 +1,7 @@
 import { errorMessage } from "../../../base/messages.ts";
 import type { Ban } from "../../../core/quota/bans.ts";
 import { calendarText } from "../../../core/quota/calendar.ts";
-import type { CountedLink, RedisArgument } from "../../redis/link.ts";
+import type { RedisArgument } from "../../redis/link.ts";
 import type { Script } from "../../redis/script.ts";
 import { replyList, replyNumber, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, bucketOf } from "../account-ref.ts";
@@ -12,14 +12,6 @@ import { banCauseKey, parseBanCause } from "./ban-cause.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
 
-export type AccountEditsOptions = {
-  readonly link: CountedLink;
-  readonly quotaClient: QuotaClient;
-  readonly changes: AccountChanges;
-  /** The address of the store, without its password. */
-  readonly shown: string;
-};
-
 /**
  * The changes that people make of one account by hand: a ban, its lifting, a reset. Each is made in
  * the store first and then told to all gateways, so that a gateway never forgets what still holds.
@@ -27,13 +19,12 @@ export type AccountEditsOptions = {
  * runs later does nothing, because its change would be told by no event.
  */
 export class AccountEdits {
-  readonly #link: CountedLink;
   readonly #quotaClient: QuotaClient;
   readonly #changes: AccountChanges;
+  /** The address of the store, without its password. */
   readonly #shown: string;
 
-  constructor({ link, quotaClient, changes, shown }: AccountEditsOptions) {
-    this.#link = link;
+  constructor(quotaClient: QuotaClient, changes: AccountChanges, shown: string) {
     this.#quotaClient = quotaClient;
     this.#changes = changes;
     this.#shown = shown;
@@ -110,7 +101,7 @@ export class AccountEdits {
       await tell();
     } catch (error) {
       if (onMissing === undefined) throw error;
-      const part = this.#link.partOf(EVENTS_BUCKET) ?? { node: this.#shown, buckets: [] };
+      const part = this.#quotaClient.link.partOf(EVENTS_BUCKET) ?? { node: this.#shown, buckets: [] };
       onMissing({ ...part, why: errorMessage(error) });
     }
   }

@@ -6,7 +6,7 @@ import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/met
 import type { Limit } from "../../../core/quota/windows.ts";
 import { deniedReporter } from "../../redis/denied-rights.ts";
 import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
-import { CountedLink } from "../../redis/link.ts";
+import { type CountedLink, countingLink } from "../../redis/link.ts";
 import { connectRedis } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
@@ -65,7 +65,7 @@ const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]
  * itself.
  */
 export async function createRedisQuotaStore(options: RedisQuotaStoreOptions): Promise<QuotaStore> {
-  const link = new CountedLink(connectRedis(options));
+  const link = countingLink(connectRedis(options));
   const store = new RedisQuotaStore(link, options);
   await link.tried;
   await store.clockKnown;
@@ -141,9 +141,7 @@ class RedisQuotaStore implements QuotaStore {
       },
       tellDenied: deniedReporter(address.shown, report),
     });
-    this.#edits = new AccountEdits({
-      ...{ link, quotaClient, changes: this.#changes, shown: address.shown },
-    });
+    this.#edits = new AccountEdits(quotaClient, this.#changes, address.shown);
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
