@@ -4,6 +4,7 @@ import { AbstractConnector, type Redis } from "ioredis";
 import type { RedisUrl } from "../../config/schema/addresses.ts";
 import { openDirectSocket } from "./direct-socket.ts";
 import type { LinkOptions } from "./link.ts";
+import { settledMaster } from "./sentinel-majority.ts";
 import { Sentinels } from "./sentinels.ts";
 import { type StoreFailure, unreachableFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
@@ -25,7 +26,6 @@ export class SentinelRoute {
   readonly #sentinels: Sentinels;
   /** The address that each connection leads to, as the Sentinels wrote it. */
   readonly #places = new Map<Redis, Place>();
-  #closed = false;
 
   constructor({ hosts, master: name, ...login }: RedisUrl, options: LinkOptions) {
     this.#options = options;
@@ -70,23 +70,23 @@ export class SentinelRoute {
   async master(): Promise<string> {
     const endMs = performance.now() + FAILOVER_MS;
     for (;;) {
-      const { master, promoted, split } = await this.#sentinels.ask();
-      if (master !== undefined && promoted === undefined) return master;
-      if (performance.now() > endMs || promoted === undefined) {
-        throw unreachableFailure(split ?? "the Sentinels name no master");
+      const majority = await this.#sentinels.ask();
+      const master = settledMaster(majority);
+      if (master !== undefined) return master;
+      if (performance.now() > endMs || majority.promoted === undefined) {
+        throw unreachableFailure(majority.split ?? "the Sentinels name no master");
       }
       await pause(RETRY_MS);
     }
   }
 
   close(): void {
-    this.#closed = true;
     this.#sentinels.close();
   }
 
   #leave(): void {
-    const { master, promoted } = this.#sentinels.majority;
-    if (this.#closed || master === undefined || promoted !== undefined) return;
+    const master = settledMaster(this.#sentinels.majority);
+    if (master === undefined) return;
     for (const [redis, { address }] of this.#places) {
       if (address !== undefined && address !== master) redis.disconnect(true);
     }
@@ -142,17 +142,14 @@ class MasterConnector extends AbstractConnector {
 
   async #master(): Promise<string> {
     for (;;) {
-      await this.#sentinels.askUntil(({ master, promoted }) => {
-        return master !== undefined && promoted === undefined;
-      });
+      await this.#sentinels.askUntil((majority) => settledMaster(majority) !== undefined);
       if (this.#sentinels.isClosed) throw new Error("Connection is closed.");
-      const { master, promoted, split } = this.#sentinels.majority;
-      if (master !== undefined && promoted === undefined) return master;
-      if (master === undefined) {
-        this.#tell(
-          "error",
-          this.#sentinels.failure ?? unreachableFailure(split ?? "no master is named"),
-        );
+      const { majority } = this.#sentinels;
+      const master = settledMaster(majority);
+      if (master !== undefined) return master;
+      if (majority.master === undefined) {
+        const why = majority.split ?? "no master is named";
+        this.#tell("error", this.#sentinels.failure ?? unreachableFailure(why));
       }
       await pause(RETRY_MS, undefined, { ref: false });
     }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { findMajority } from "../../../src/stores/redis/sentinels.ts";
+import { findMajority } from "../../../src/stores/redis/sentinel-majority.ts";
 
 const [OLD, NEW] = ["10.0.0.1:6379", "10.0.0.2:6379"];
 const old = { master: OLD };
