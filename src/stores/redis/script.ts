@@ -38,6 +38,13 @@ return { tag, reply or false }`;
   return { ...defineScript(whole), isTagged: true };
 }
 
+/**
+ * Removes a key that never exists. Redis that is out of memory refuses a script whose first write
+ * takes memory, and lets one go on that has written. For scripts that tell of a change that was made:
+ * it must be told all the same.
+ */
+export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
+
 /** The same script, whose calls keep their place among the commands of their connection. */
 export function keepingPlace(script: Script): Script {
   return { ...script, knownTo: new WeakSet() };

@@ -20,7 +20,6 @@ export const EVENTS_BUCKET = 0;
 
 export type AccountChangesOptions = {
   readonly quotaClient: QuotaClient;
-  readonly prefix: string;
   readonly decisionCache: DecisionCache;
   /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
@@ -39,12 +38,11 @@ export class AccountChanges {
   readonly #toldBans = new ToldBans();
 
   constructor(options: AccountChangesOptions) {
-    const { quotaClient, prefix, decisionCache, probed, tellDenied } = options;
+    const { quotaClient, decisionCache, probed, tellDenied } = options;
     this.#options = options;
-    this.#pending = new PendingEvents(quotaClient, prefix);
+    this.#pending = new PendingEvents(quotaClient);
     this.#invalidations = createInvalidations({
       quotaClient,
-      prefix,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
       invalidate: (ids, banChange, toldBans) => {
         if (ids !== undefined) void this.#forget(ids.map(parseAccountId), banChange, toldBans);
@@ -194,7 +192,7 @@ export class AccountChanges {
    * message has told of them, this gateway tells the others until the store takes the message.
    */
   #tellPending(isUntold = false): void {
-    const { onAdminEvent, prefix, tellDenied } = this.#options;
+    const { onAdminEvent, tellDenied } = this.#options;
     if (onAdminEvent === undefined) return;
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
@@ -205,7 +203,7 @@ export class AccountChanges {
         onAdminEvent(event);
       }
     };
-    const what = `HGETALL or to DEL ${prefix}:{${EVENTS_BUCKET}}:resets`;
+    const what = `HGETALL or to DEL ${this.#pending.key}`;
     tellingDenied(tellDenied, what, this.#pending.take()).then(tell, () => undefined);
   }
 }

@@ -101,7 +101,10 @@ export class AccountEdits {
       await tell();
     } catch (error) {
       if (onMissing === undefined) throw error;
-      const part = this.#quotaClient.link.partOf(EVENTS_BUCKET) ?? { node: this.#shown, buckets: [] };
+      const part = this.#quotaClient.link.partOf(EVENTS_BUCKET) ?? {
+        node: this.#shown,
+        buckets: [],
+      };
       onMissing({ ...part, why: errorMessage(error) });
     }
   }

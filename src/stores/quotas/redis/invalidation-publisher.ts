@@ -1,7 +1,7 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
+import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../redis/script.ts";
 import { toReplyFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { PUBLISH_SCRIPT } from "./account-scripts.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
 import { formatToldBan, type ToldBan } from "./told-bans.ts";
@@ -20,6 +20,34 @@ const AGAIN_PAUSE_MS = 1_000;
 const TOLD_MAX = 500;
 /** If more accounts than this wait to be named, the message says "all", and tells no ban of them. */
 const ALL_FROM = 10_000;
+
+/**
+ * Counts an event, logs it under its number and publishes it. KEYS: the number. ARGV: the channel,
+ * the text, the log and its text, and the most texts that the log keeps. Returns the error of a user
+ * who may not publish, or an empty text. The number by itself is enough for gateways to learn of the
+ * event, within a second. Only after a number that went back is the log needed, so an error of it
+ * fails nothing. A value that is no number is damage, and numbers begin again. If the event cannot be
+ * counted, the last text of ARGV, if there is one, is published with the last number, and the error is
+ * returned.
+ */
+const PUBLISH = defineTaggedScript(`
+${WRITE_WITHOUT_MEMORY}
+local version = redis.pcall('INCR', KEYS[1])
+local why = type(version) == 'table' and version.err or ''
+if string.find(why, 'integer') or string.find(why, 'overflow') or string.find(why, 'WRONGTYPE') then
+  redis.call('DEL', KEYS[1])
+  version = redis.call('INCR', KEYS[1])
+elseif why ~= '' then
+  local last = redis.pcall('GET', KEYS[1])
+  if ARGV[6] and type(last) ~= 'table' then
+    redis.pcall('PUBLISH', ARGV[1], string.format('%s %s', last or '0', ARGV[6]))
+  end
+  return version
+end
+redis.pcall('HSET', ARGV[3], string.format('%.0f', version), ARGV[4])
+redis.pcall('HDEL', ARGV[3], string.format('%.0f', version - ARGV[5]))
+local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
+return type(heard) == 'table' and heard.err or ''`);
 
 /**
  * `origin` names this gateway, which ignores its own messages. A message is named "origin.number";
@@ -73,7 +101,7 @@ export class InvalidationPublisher {
     const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
     if (uncounted !== undefined) args.push(`${name} ${uncounted}`);
     const command = `INCR ${versionKey}`;
-    const reply = this.#quotaClient.run(PUBLISH_SCRIPT, versionKey, args);
+    const reply = this.#quotaClient.run(PUBLISH, versionKey, args);
     const told = tellingDenied(this.#tellDenied, command, reply);
     const refusal = String(
       await told.catch((error: unknown) => {

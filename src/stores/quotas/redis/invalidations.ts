@@ -47,7 +47,6 @@ export type Invalidations = {
 
 export type InvalidationsOptions = {
   readonly quotaClient: QuotaClient;
-  readonly prefix: string;
   readonly invalidate: Invalidate;
   /** Called when a message was missed, whose content is unknown. */
   readonly distrust: () => void;
@@ -83,11 +82,12 @@ const PENDING = "!resets";
  * accounts that it has named meanwhile.
  */
 export function createInvalidations(options: InvalidationsOptions): Invalidations {
+  const { prefix } = options.quotaClient;
   const place = {
     origin: randomUUID(),
-    channel: `${options.prefix}:events`,
-    versionKey: `${options.prefix}:{0}:version`,
-    logKey: `${options.prefix}:{0}:messages`,
+    channel: `${prefix}:events`,
+    versionKey: `${prefix}:{0}:version`,
+    logKey: `${prefix}:{0}:messages`,
   };
   const subscriber = new InvalidationSubscriber(options, place);
   const publisher = new InvalidationPublisher(options, place);

@@ -2,31 +2,27 @@ import { errorMessage } from "../../../base/messages.ts";
 import type { RedisNode } from "../../redis/link.ts";
 import { scanKeys } from "../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../redis/store-failure.ts";
+import { type AccountRef, parseAccountId } from "../account-ref.ts";
 import type { AccountBan, OnMissing } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
-
-type ListBansOptions = {
-  readonly prefix: string;
-  /** The store's test clock, in milliseconds. */
-  readonly now?: (() => number) | undefined;
-  readonly onMissing?: OnMissing | undefined;
-};
 
 /**
  * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
  * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
  * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
- * requests. Rejects if the store cannot be reached; on a Cluster only without `onMissing`.
+ * requests. `now` is the store's test clock, in milliseconds. Rejects if the store cannot be reached; on
+ * a Cluster only without `onMissing`.
  */
 export async function listBans(
-  quotaClient: Pick<QuotaClient, "ask" | "link">,
-  { prefix, now, onMissing }: ListBansOptions,
+  quotaClient: QuotaClient,
+  now?: () => number,
+  onMissing?: OnMissing,
 ): Promise<AccountBan[]> {
   const found = new Map<string, AccountBan>();
   for (const node of await quotaClient.link.masters()) {
     try {
-      for await (const [id, ban] of bansOn(node, quotaClient, { prefix, now })) found.set(id, ban);
+      for await (const [id, ban] of bansOn(node, quotaClient, now)) found.set(id, ban);
     } catch (error) {
       if (node.part === undefined || onMissing === undefined) throw error;
       onMissing({ ...node.part, why: errorMessage(error) });
@@ -37,27 +33,25 @@ export async function listBans(
 
 async function* bansOn(
   node: RedisNode,
-  quotaClient: Pick<QuotaClient, "ask">,
-  { prefix, now }: ListBansOptions,
+  quotaClient: QuotaClient,
+  now?: () => number,
 ): AsyncGenerator<[string, AccountBan]> {
   const nowMs = now ? now() : await timeOf(node);
-  for await (const keys of scanKeys(node, prefix, { pattern: ":{*}:*:*", type: "hash" })) {
-    yield* await bansOf(quotaClient, prefix, keys, nowMs);
+  for await (const keys of scanKeys(node, quotaClient.prefix, {
+    pattern: ":{*}:*:*",
+    type: "hash",
+  })) {
+    yield* await bansOf(quotaClient, keys, nowMs);
   }
 }
 
-async function bansOf(
-  { ask }: Pick<QuotaClient, "ask">,
-  prefix: string,
-  keys: readonly string[],
-  nowMs: number,
-) {
+async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], nowMs: number) {
   const found: [string, AccountBan][] = [];
   await Promise.all(
     keys.map(async (key) => {
       const text = await ask("hget", key, ["b"]);
       const ban = typeof text === "string" ? parseBan(text) : undefined;
-      const [, , environment, account] = split(key, prefix);
+      const { environment, account } = accountOf(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
       found.push([
         `${environment}:${account}`,
@@ -68,10 +62,9 @@ async function bansOf(
   return found;
 }
 
-/** `prefix:{bucket}:environment:account`; the prefix may hold colons too. */
-function split(key: string, prefix: string): string[] {
-  const [bucket = "", environment = "", ...account] = key.slice(prefix.length + 1).split(":");
-  return [prefix, bucket, environment, account.join(":")];
+/** The account of a key that `accountKey` made; the prefix may hold colons too. */
+function accountOf(key: string, prefix: string): AccountRef {
+  return parseAccountId(key.slice(key.indexOf(":", prefix.length + 1) + 1));
 }
 
 async function timeOf(node: RedisNode): Promise<number> {

@@ -1,10 +1,9 @@
 import { randomUUID } from "node:crypto";
 import { DAY_MS } from "../../../core/quota/days.ts";
 import { WINDOW_ROWS } from "../../../core/quota/windows.ts";
-import { defineTaggedScript } from "../../redis/script.ts";
+import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../redis/script.ts";
 import { accountId, parseAccountId } from "../account-ref.ts";
 import type { AdminEvent, BanEvent, ResetWindow } from "../quota-store.ts";
-import { WRITE_WITHOUT_MEMORY } from "./account-scripts.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /**
@@ -41,23 +40,24 @@ return all`);
  */
 export class PendingEvents {
   readonly #quotaClient: QuotaClient;
-  readonly #key: string;
+  /** The key of the hash that has the records. */
+  readonly key: string;
 
-  constructor(quotaClient: QuotaClient, prefix: string) {
+  constructor(quotaClient: QuotaClient) {
     this.#quotaClient = quotaClient;
-    this.#key = `${prefix}:{0}:resets`;
+    this.key = `${quotaClient.prefix}:{0}:resets`;
   }
 
   /** Rejects if the store is unreachable. */
   async keep(event: AdminEvent): Promise<void> {
     const what = "windows" in event ? event.windows : (event.imposed ?? null);
     const text = JSON.stringify([accountId(event.accountRef), event.atMs, what]);
-    await this.#quotaClient.run(KEEP, this.#key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
+    await this.#quotaClient.run(KEEP, this.key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
   }
 
   /** Rejects if the store is unreachable. A record that cannot be read is left out. */
   async take(): Promise<readonly AdminEvent[]> {
-    const reply = (await this.#quotaClient.run(TAKE, this.#key, [])) as string[];
+    const reply = (await this.#quotaClient.run(TAKE, this.key, [])) as string[];
     return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
   }
 }

@@ -68,6 +68,8 @@ export type QuotaClient = {
   knowsClock(bucket: number): boolean;
   /** How long the usage of each account is kept by day; undefined if it is not kept. */
   historyMs: number | undefined;
+  /** `storePrefix`: every key starts with it. */
+  readonly prefix: string;
   readonly link: Link;
 };
 
@@ -118,6 +120,7 @@ export function createQuotaClient(
       return clocks.isKnown(bucket) ? undefined : clocks.ask(bucket, timeoutMs);
     },
     historyMs,
+    prefix,
     link,
   };
   return client;

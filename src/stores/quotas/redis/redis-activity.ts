@@ -55,12 +55,10 @@ return out`);
 /** The notes of gateways in Redis (docs/reference/history.md#notes). */
 export class RedisActivity implements ActivityStore {
   readonly #quotaClient: QuotaClient;
-  readonly #prefix: string;
   readonly #tellDenied: TellDenied;
 
-  constructor(quotaClient: QuotaClient, prefix: string, tellDenied: TellDenied) {
+  constructor(quotaClient: QuotaClient, tellDenied: TellDenied) {
     this.#quotaClient = quotaClient;
-    this.#prefix = prefix;
     this.#tellDenied = tellDenied;
   }
 
@@ -173,12 +171,12 @@ export class RedisActivity implements ActivityStore {
     const texts = some.map(({ day, requests }) => `${day} ${requests}`);
     const giveUpMs = performance.now() + REPLY_LATE_MS;
     const run = this.#quotaClient.runOnAccounts(REFUSED, keys, [historyMs, ...texts], giveUpMs);
-    const what = `HINCRBY ${this.#prefix}:*`;
+    const what = `HINCRBY ${this.#quotaClient.prefix}:*`;
     await tellingDenied(this.#tellDenied, what, withTimeout(run, REPLY_LATE_MS));
   }
 
   get #usedKey(): string {
-    return `${this.#prefix}:{0}:used`;
+    return `${this.#quotaClient.prefix}:{0}:used`;
   }
 
   /**
@@ -188,7 +186,7 @@ export class RedisActivity implements ActivityStore {
   #callsKey(call: DeprecatedOperation & Pick<DeprecatedCall, "account">): string {
     const { environment, method, route, account } = call;
     const name = isAddressName(account) ? "address-calls" : "calls";
-    return `${this.#prefix}:{0}:${name} ${environment} ${method} ${route}`;
+    return `${this.#quotaClient.prefix}:{0}:${name} ${environment} ${method} ${route}`;
   }
 }
 

@@ -36,9 +36,9 @@ export class RedisGateways implements GatewayDirectory {
   readonly #quotaClient: QuotaClient;
   readonly #key: string;
 
-  constructor(quotaClient: QuotaClient, prefix: string) {
+  constructor(quotaClient: QuotaClient) {
     this.#quotaClient = quotaClient;
-    this.#key = `${prefix}:{0}:status`;
+    this.#key = `${quotaClient.prefix}:{0}:status`;
   }
 
   async announce(name: string, status: string): Promise<void> {

@@ -1,11 +1,9 @@
-import { hash, randomUUID } from "node:crypto";
 import type { Ban } from "../../../core/quota/bans.ts";
 import type { DaySpan, DayUsage } from "../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { type Holds, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import { deniedReporter } from "../../redis/denied-rights.ts";
-import { BUCKET_COUNT, crc16 } from "../../redis/hash-slots.ts";
 import { type CountedLink, countingLink } from "../../redis/link.ts";
 import { connectRedis } from "../../redis/single-link.ts";
 import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
@@ -37,9 +35,9 @@ import type {
 import { reportLost } from "../settlement-lost.ts";
 import { AccountChanges } from "./account-changes.ts";
 import { AccountEdits } from "./account-edits.ts";
-import { MARK_SCRIPT } from "./account-scripts.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
+import { Markers } from "./markers.ts";
 import { createQuotaClient, type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 import type { RedisQuotaStoreOptions } from "./quota-store-options.ts";
 import { RedisActivity } from "./redis-activity.ts";
@@ -54,8 +52,6 @@ import {
 } from "./store-warnings.ts";
 
 const HISTORY_WAITS = "refused requests wait in the gateway, and are not in the history yet";
-/** This many digits of a digest are 80 bits, so no two markers collide. */
-const MARKER_DIGITS = 20;
 /** Failures that a probe cannot see the end of if it only reads. */
 const OF_WRITES = new Set(["OOM", "READONLY", "MISCONF", "NOREPLICAS", "NOPERM"]);
 
@@ -79,6 +75,7 @@ class RedisQuotaStore implements QuotaStore {
   readonly #batch: Batcher;
   readonly #changes: AccountChanges;
   readonly #edits: AccountEdits;
+  readonly #markers: Markers;
   readonly #eviction: EvictionWatcher;
   readonly #split: { stop(): void };
   readonly #clockWatch: ReturnType<typeof watchClock> | undefined;
@@ -90,8 +87,6 @@ class RedisQuotaStore implements QuotaStore {
   readonly usageMarks: RedisUsageMarks;
   #failure: StoreFailure | undefined;
   #uncertainUnits = 0;
-  /** Names this gateway in its markers. */
-  readonly #origin = randomUUID();
 
   constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
     const { address, prefix, report, now, timeoutMs, historyMs, onCall } = options;
@@ -101,13 +96,10 @@ class RedisQuotaStore implements QuotaStore {
     const decisionCache = new DecisionCache(now, quotaClient.clockOf);
     const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#quotaClient = quotaClient;
-    this.activity = new RedisActivity(
-      quotaClient,
-      prefix,
-      deniedReporter(address.shown, report, HISTORY_WAITS),
-    );
-    this.gateways = new RedisGateways(quotaClient, prefix);
-    this.usageMarks = new RedisUsageMarks(quotaClient, prefix);
+    const tellWaiting = deniedReporter(address.shown, report, HISTORY_WAITS);
+    this.activity = new RedisActivity(quotaClient, tellWaiting);
+    this.gateways = new RedisGateways(quotaClient);
+    this.usageMarks = new RedisUsageMarks(quotaClient);
     this.#decisionCache = decisionCache;
     this.#outage =
       options.outage?.({
@@ -131,7 +123,6 @@ class RedisQuotaStore implements QuotaStore {
     });
     this.#changes = new AccountChanges({
       quotaClient,
-      prefix,
       decisionCache,
       onAdminEvent: options.onAdminEvent,
       logsOwnChanges: options.logsOwnChanges,
@@ -142,6 +133,7 @@ class RedisQuotaStore implements QuotaStore {
       tellDenied: deniedReporter(address.shown, report),
     });
     this.#edits = new AccountEdits(quotaClient, this.#changes, address.shown);
+    this.#markers = new Markers(quotaClient);
     this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
     this.#eviction = watchEviction(link, address.shown, report);
     this.#split = watchSplit(link, address.shown, report);
@@ -210,8 +202,7 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   bans(onMissing?: OnMissing): Promise<AccountBan[]> {
-    const { prefix, now } = this.#options;
-    return listBans(this.#quotaClient, { prefix, now, onMissing });
+    return listBans(this.#quotaClient, this.#options.now, onMissing);
   }
 
   ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
@@ -248,12 +239,8 @@ class RedisQuotaStore implements QuotaStore {
     return this.#changes.invalidateEverywhere(accountRefs);
   }
 
-  async markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
-    const name = hash("sha256", marker, "hex").slice(0, MARKER_DIGITS);
-    const key = `${this.#options.prefix}:{${crc16(name) % BUCKET_COUNT}}:told.${name}`;
-    const { ageMs, sameMs } = change ?? { ageMs: 0, sameMs: Number.MAX_SAFE_INTEGER };
-    const times = [lifeMs, ageMs, sameMs].map(Math.ceil);
-    return (await this.#quotaClient.run(MARK_SCRIPT, key, [this.#origin, ...times])) === 1;
+  markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
+    return this.#markers.markFirst(marker, lifeMs, change);
   }
 
   reconfigure(policy: StorePolicy): void {

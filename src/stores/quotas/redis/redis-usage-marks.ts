@@ -42,13 +42,11 @@ return 1`);
  */
 export class RedisUsageMarks implements UsageMarks {
   readonly #quotaClient: QuotaClient;
-  readonly #prefix: string;
   /** Names this gateway in its claim. */
   readonly #origin = randomUUID();
 
-  constructor(quotaClient: QuotaClient, prefix: string) {
+  constructor(quotaClient: QuotaClient) {
     this.#quotaClient = quotaClient;
-    this.#prefix = prefix;
   }
 
   async read(accountRefs: readonly AccountRef[]): Promise<readonly (UsageMark | undefined)[]> {
@@ -93,7 +91,7 @@ export class RedisUsageMarks implements UsageMarks {
 
   *#pages<T>(all: readonly T[], nameOf: (one: T) => AccountRef) {
     for (const [bucket, group] of Map.groupBy(all, (one) => bucketOf(nameOf(one)))) {
-      const key = `${this.#prefix}:{${bucket}}:usage-acknowledged`;
+      const key = `${this.#quotaClient.prefix}:{${bucket}}:usage-acknowledged`;
       for (let from = 0; from < group.length; from += PAGE) {
         yield { key, some: group.slice(from, from + PAGE) };
       }
@@ -101,7 +99,7 @@ export class RedisUsageMarks implements UsageMarks {
   }
 
   get #claimKey(): string {
-    return `${this.#prefix}:{0}:usage-sender`;
+    return `${this.#quotaClient.prefix}:{0}:usage-sender`;
   }
 }
 

@@ -113,7 +113,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
       const nothing = () => undefined;
       const change = { invalidate: nothing, distrust: nothing, pending: nothing };
       const more = { ...change, probed: nothing, tellDenied: nothing };
-      const invalidations = createInvalidations({ quotaClient, prefix: "told", learn, ...more });
+      const invalidations = createInvalidations({ quotaClient, learn, ...more });
       open.push(invalidations);
       return invalidations;
     };

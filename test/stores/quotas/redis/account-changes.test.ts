@@ -32,7 +32,7 @@ function open(prefix: string, canRead = true) {
   const quotaClient = createQuotaClient(link, prefix, {});
   const decisionCache = new DecisionCache();
   const changes = new AccountChanges({
-    ...{ quotaClient, prefix, decisionCache },
+    ...{ quotaClient, decisionCache },
     probed: () => {},
     tellDenied: () => {},
   });

@@ -54,7 +54,7 @@ function open(prefix: string, how: Behind = {}, { user = "", port = server.port 
   const link = behind(connectRedis({ address: addressOf(user, port) }), how, onUp);
   const quotaClient = createQuotaClient(link, prefix, {});
   const invalidations = createInvalidations({
-    ...{ quotaClient, prefix, pending: () => {} },
+    ...{ quotaClient, pending: () => {} },
     learn: (id) => seen.learned.push(id),
     tellDenied: (what, failure) => {
       if (failure !== undefined) seen.denied.push(what);
