@@ -89,58 +89,69 @@ class RedisQuotaStore implements QuotaStore {
   #uncertainUnits = 0;
 
   constructor(link: CountedLink, options: RedisQuotaStoreOptions) {
-    const { address, prefix, report, now, timeoutMs, historyMs, onCall } = options;
+    const { address, prefix, report, now, historyMs, onCall } = options;
+    const { shown } = address;
+    const quotaClient = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
     this.#link = link;
     this.#options = options;
-    const quotaClient = createQuotaClient(link, prefix, { clock: now, historyMs, onCall });
-    const decisionCache = new DecisionCache(now, quotaClient.clockOf);
-    const onUncertain = (charges: readonly UncertainCharge[]) => this.#tellUncertain(charges);
     this.#quotaClient = quotaClient;
-    const tellWaiting = deniedReporter(address.shown, report, HISTORY_WAITS);
-    this.activity = new RedisActivity(quotaClient, tellWaiting);
+    this.#decisionCache = new DecisionCache(now, quotaClient.clockOf);
+    this.activity = new RedisActivity(quotaClient, deniedReporter(shown, report, HISTORY_WAITS));
     this.gateways = new RedisGateways(quotaClient);
     this.usageMarks = new RedisUsageMarks(quotaClient);
-    this.#decisionCache = decisionCache;
-    this.#outage =
-      options.outage?.({
-        quotaClient,
-        decisionCache,
-        onUncertain,
-        corrections: this.#corrections(),
-      }) ?? new DenyDuringOutage(quotaClient.ensureClock, timeoutMs);
-    this.#batch = new Batcher({
-      call: quotaClient.decideGroups,
-      queueOf: (accountRef) => (link.clustered ? bucketOf(accountRef) : 0),
-      nodeOf: link.nodeOf,
-      clockOf: quotaClient.clockOf,
-      decisionCache,
+    this.#outage = this.#createOutageHandler();
+    this.#batch = this.#createBatcher();
+    this.#changes = this.#openChanges();
+    this.#edits = new AccountEdits(quotaClient, this.#changes, shown);
+    this.#markers = new Markers(quotaClient);
+    this.#tellLoss = lostCountReporter(shown, report, this.#decisionCache);
+    this.#eviction = watchEviction(link, shown, report);
+    this.#split = watchSplit(link, shown, report);
+    // A command looks once, and its first answer is the one that it asked for.
+    const isGateway = options.logsOwnChanges ?? options.onAdminEvent !== undefined;
+    if (isGateway && now === undefined) this.#clockWatch = watchClock(quotaClient, shown, report);
+  }
+
+  #createOutageHandler(): OutageHandler {
+    const { outage, timeoutMs } = this.#options;
+    const quotaClient = this.#quotaClient;
+    const inputs = { quotaClient, decisionCache: this.#decisionCache };
+    const told = { onUncertain: this.#tellUncertain, corrections: this.#corrections() };
+    return (
+      outage?.({ ...inputs, ...told }) ?? new DenyDuringOutage(quotaClient.ensureClock, timeoutMs)
+    );
+  }
+
+  #createBatcher(): Batcher {
+    const { clustered, nodeOf } = this.#link;
+    return new Batcher({
+      call: this.#quotaClient.decideGroups,
+      queueOf: (accountRef) => (clustered ? bucketOf(accountRef) : 0),
+      nodeOf,
+      clockOf: this.#quotaClient.clockOf,
+      decisionCache: this.#decisionCache,
       outage: this.#outage,
       onVerdict: (accountRef, decision, lost) => this.#told(accountRef, decision, lost),
       onCalled: (failure) => {
         this.#failure = failure;
       },
-      onUncertain,
+      onUncertain: this.#tellUncertain,
     });
-    this.#changes = new AccountChanges({
-      quotaClient,
-      decisionCache,
-      onAdminEvent: options.onAdminEvent,
-      logsOwnChanges: options.logsOwnChanges,
+  }
+
+  #openChanges(): AccountChanges {
+    const { address, report, onAdminEvent, logsOwnChanges } = this.#options;
+    return new AccountChanges({
+      quotaClient: this.#quotaClient,
+      decisionCache: this.#decisionCache,
+      onAdminEvent,
+      logsOwnChanges,
       probed: (failure) => {
-        if (failure !== undefined || !OF_WRITES.has(this.#failure?.code ?? ""))
-          this.#failure = failure;
+        const mayBeOver = !OF_WRITES.has(this.#failure?.code ?? "");
+        if (failure !== undefined || mayBeOver) this.#failure = failure;
       },
       tellDenied: deniedReporter(address.shown, report),
     });
-    this.#edits = new AccountEdits(quotaClient, this.#changes, address.shown);
-    this.#markers = new Markers(quotaClient);
-    this.#tellLoss = lostCountReporter(address.shown, report, decisionCache);
-    this.#eviction = watchEviction(link, address.shown, report);
-    this.#split = watchSplit(link, address.shown, report);
-    // A command looks once, and its first answer is the one that it asked for.
-    const isGateway = options.logsOwnChanges ?? options.onAdminEvent !== undefined;
-    if (isGateway && now === undefined)
-      this.#clockWatch = watchClock(quotaClient, address.shown, report);
   }
 
   /** Resolves once the store has said its time, or soon without an answer. */
@@ -322,10 +333,10 @@ class RedisQuotaStore implements QuotaStore {
     };
   }
 
-  #tellUncertain(charges: readonly UncertainCharge[]): void {
+  readonly #tellUncertain = (charges: readonly UncertainCharge[]): void => {
     const { address, report } = this.#options;
     this.#uncertainUnits += reportUncertain(report, address.shown, charges);
-  }
+  };
 
   #told(accountRef: AccountRef, decision: QuotaDecision, lost: LostCount | undefined): void {
     const { environment, account } = accountRef;
