@@ -6,8 +6,16 @@ import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
-import type { BanChange } from "./invalidation-publisher.ts";
-import { banChangeOf, createInvalidations, type Invalidations } from "./invalidations.ts";
+import {
+  type BanChange,
+  banChangeOf,
+  createInvalidationChannel,
+  InvalidationPublisher,
+} from "./invalidation-publisher.ts";
+import {
+  InvalidationSubscriber,
+  type InvalidationSubscriberOptions,
+} from "./invalidation-subscriber.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
 import { type RecentBan, type ToldBan, ToldBans } from "./told-bans.ts";
@@ -25,7 +33,7 @@ export type AccountChangesOptions = {
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
   /** See RedisQuotaStoreOptions. */
   readonly logsOwnChanges?: boolean | undefined;
-  /** See InvalidationsOptions. */
+  /** See InvalidationSubscriberOptions. */
   readonly probed: (failure: StoreFailure | undefined) => void;
   readonly tellDenied: TellDenied;
 };
@@ -33,7 +41,8 @@ export type AccountChangesOptions = {
 /** Tells all gateways about changes of accounts, and this one about those of the others. */
 export class AccountChanges {
   readonly #options: AccountChangesOptions;
-  readonly #invalidations: Invalidations;
+  readonly #publisher: InvalidationPublisher;
+  readonly #subscriber: InvalidationSubscriber;
   readonly #pending: PendingEvents;
   readonly #toldBans = new ToldBans();
 
@@ -41,7 +50,9 @@ export class AccountChanges {
     const { quotaClient, decisionCache, probed, tellDenied } = options;
     this.#options = options;
     this.#pending = new PendingEvents(quotaClient);
-    this.#invalidations = createInvalidations({
+    const channel = createInvalidationChannel(quotaClient.prefix);
+    this.#publisher = new InvalidationPublisher(quotaClient, tellDenied, channel);
+    const heard: InvalidationSubscriberOptions = {
       quotaClient,
       learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
       invalidate: (ids, banChange, toldBans) => {
@@ -58,7 +69,8 @@ export class AccountChanges {
       pending: (isUntold) => this.#tellPending(isUntold),
       probed,
       tellDenied,
-    });
+    };
+    this.#subscriber = new InvalidationSubscriber(heard, channel);
   }
 
   /**
@@ -74,7 +86,7 @@ export class AccountChanges {
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
     const notes = { isPending: !logsOwnChanges, toldBan };
-    const published = this.#invalidations.publish(accountId(accountRef), notes);
+    const published = this.#publisher.publish(accountId(accountRef), notes);
     const unpublished = await published.catch(toStoreFailure);
     if (unpublished && logsOwnChanges) this.#tellAgain(event);
     await forgotten;
@@ -85,7 +97,7 @@ export class AccountChanges {
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     void this.#forget(accountRefs);
-    await this.#invalidations.publishAll(accountRefs.map(accountId));
+    await this.#publisher.publishAll(accountRefs.map(accountId));
   }
 
   /**
@@ -96,27 +108,28 @@ export class AccountChanges {
     const id = accountId(accountRef);
     const toldBan = { id, atMs, ban: undefined };
     void this.#forgetOne(accountRef, toldBan);
-    await this.#invalidations.publish(id, { isPending: false, toldBan });
+    await this.#publisher.publish(id, { isPending: false, toldBan });
   }
 
-  /** See Invalidations.publishBanSoon. */
+  /** See InvalidationPublisher.publishBanSoon. */
   tellBanSoon(accountRef: AccountRef, atMs: number, ban: Ban): void {
-    this.#invalidations.publishBanSoon({ id: accountId(accountRef), atMs, ban });
+    this.#publisher.publishBanSoon({ id: accountId(accountRef), atMs, ban });
   }
 
   #tellAgain(event: AdminEvent): void {
     const toldBan = toldBanOf(event);
-    if (toldBan !== undefined) this.#invalidations.publishBanSoon(toldBan);
-    else this.#invalidations.publishSoon(accountId(event.accountRef));
+    if (toldBan !== undefined) this.#publisher.publishBanSoon(toldBan);
+    else this.#publisher.publishSoon(accountId(event.accountRef));
   }
 
-  /** See Invalidations.tellCounts. */
+  /** See InvalidationPublisher.tellCounts. */
   tellCounts(accountRef: AccountRef, totals: readonly WindowTotal[], nowMs: number): void {
-    this.#invalidations.tellCounts(accountId(accountRef), totals, nowMs);
+    this.#publisher.tellCounts(accountId(accountRef), totals, nowMs);
   }
 
   close(): void {
-    this.#invalidations.close();
+    this.#subscriber.close();
+    this.#publisher.close();
   }
 
   /**

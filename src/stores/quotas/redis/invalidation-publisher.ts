@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../redis/script.ts";
 import { toReplyFailure, toStoreFailure } from "../../redis/store-failure.ts";
@@ -49,24 +50,58 @@ redis.pcall('HDEL', ARGV[3], string.format('%.0f', version - ARGV[5]))
 local heard = redis.pcall('PUBLISH', ARGV[1], string.format('%.0f %s', version, ARGV[2]))
 return type(heard) == 'table' and heard.err or ''`);
 
-/**
- * `origin` names this gateway, which ignores its own messages. A message is named "origin.number";
- * an earlier version names the origin alone.
- */
+/** The way of invalidations: messages between gateways that a ban was earned or lifted, a key changed. */
 export type InvalidationChannel = {
+  readonly name: string;
+  /**
+   * Names this gateway, which ignores its own messages. A message is named "origin.number"; an earlier
+   * version names the origin alone.
+   */
   readonly origin: string;
-  readonly channel: string;
+  /** The key of the number of the last message, which is counted in the store. */
   readonly versionKey: string;
   readonly logKey: string;
 };
 
+export function createInvalidationChannel(prefix: string): InvalidationChannel {
+  return {
+    name: `${prefix}:events`,
+    origin: randomUUID(),
+    versionKey: `${prefix}:{0}:version`,
+    logKey: `${prefix}:{0}:messages`,
+  };
+}
+
 /** A ban that was earned or imposed, or that was lifted: neither changes a count of the account. */
 export type BanChange = "banned" | "lifted";
+const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
+
+export function banChangeOf({ ban }: ToldBan): BanChange {
+  return ban === undefined ? "lifted" : "banned";
+}
 
 /** The marker of a message after which only the bans of its accounts have changed. */
-export function markerOf(banChange: BanChange): string {
+function markerOf(banChange: BanChange): string {
   return `!${banChange}`;
 }
+
+export function banChangeIn(words: readonly string[]): BanChange | undefined {
+  return BAN_CHANGES.find((one) => words.includes(markerOf(one)));
+}
+
+/**
+ * The marker of a message of a change that waits in the store for one gateway to report. No account
+ * has such a name. An earlier version takes a marker that it does not know for an account that nobody
+ * has.
+ */
+export const PENDING = "!resets";
+
+/**
+ * `isPending`: the change waits in the store for one gateway to report. `toldBan` is given if nothing
+ * but the ban of the account has changed.
+ */
+type ChangeNotes = { readonly isPending: boolean; readonly toldBan: ToldBan | undefined };
+const NO_NOTES: ChangeNotes = { isPending: false, toldBan: undefined };
 
 /** Sends the messages of this gateway to the others. */
 export class InvalidationPublisher {
@@ -81,25 +116,36 @@ export class InvalidationPublisher {
   #countsPause: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(
-    {
-      quotaClient,
-      tellDenied,
-    }: { readonly quotaClient: QuotaClient; readonly tellDenied: TellDenied },
-    channel: InvalidationChannel,
-  ) {
+  constructor(quotaClient: QuotaClient, tellDenied: TellDenied, channel: InvalidationChannel) {
     this.#quotaClient = quotaClient;
     this.#tellDenied = tellDenied;
     this.#channel = channel;
   }
 
+  /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
+  publish(id: string, { isPending, toldBan }: ChangeNotes = NO_NOTES): Promise<void> {
+    const uncounted =
+      toldBan === undefined ? id : `${formatToldBan(toldBan)} ${markerOf(banChangeOf(toldBan))}`;
+    // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
+    return this.#send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
+  }
+
+  /** Tells them about many accounts immediately, in as few messages as can name them. */
+  async publishAll(ids: readonly string[]): Promise<void> {
+    if (ids.length > ALL_FROM) return this.#send("*", "*");
+    for (let i = 0; i < ids.length; i += TOLD_MAX) {
+      const what = ids.slice(i, i + TOLD_MAX).join(" ");
+      await this.#send(what, what);
+    }
+  }
+
   /** `uncounted` is published if the store cannot count the message, which rejects all the same. */
-  async send(what: string, uncounted?: string): Promise<void> {
-    const { channel, origin, versionKey, logKey } = this.#channel;
-    const name = `${origin}.${++this.#sent}`;
-    const logged = `${name} ${loggedIds(what)}`;
-    const args = [channel, `${name} ${what}`, logKey, logged, LOGGED_MAX];
-    if (uncounted !== undefined) args.push(`${name} ${uncounted}`);
+  async #send(what: string, uncounted?: string): Promise<void> {
+    const { name, origin, versionKey, logKey } = this.#channel;
+    const message = `${origin}.${++this.#sent}`;
+    const logged = `${message} ${loggedIds(what)}`;
+    const args = [name, `${message} ${what}`, logKey, logged, LOGGED_MAX];
+    if (uncounted !== undefined) args.push(`${message} ${uncounted}`);
     const command = `INCR ${versionKey}`;
     const reply = this.#quotaClient.run(PUBLISH, versionKey, args);
     const told = tellingDenied(this.#tellDenied, command, reply);
@@ -108,30 +154,25 @@ export class InvalidationPublisher {
         throw toStoreFailure(error).at(command);
       }),
     );
-    this.#tellDenied(`PUBLISH ${channel}`, refusal === "" ? undefined : toReplyFailure(refusal));
+    this.#tellDenied(`PUBLISH ${name}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }
 
-  async sendAll(ids: readonly string[]): Promise<void> {
-    if (ids.length > ALL_FROM) return this.send("*", "*");
-    for (let i = 0; i < ids.length; i += TOLD_MAX) {
-      const what = ids.slice(i, i + TOLD_MAX).join(" ");
-      await this.send(what, what);
-    }
-  }
-
-  soon(id: string): void {
+  /** Tells them soon: immediately, or together with other accounts if there are many. */
+  publishSoon(id: string): void {
     this.#told.changed.add(id);
-    if (this.#pause === undefined) this.#tell();
+    if (this.#pause === undefined) this.#sendSome();
   }
 
-  banSoon(told: ToldBan): void {
+  /** The same if nothing but the ban of the account has changed. */
+  publishBanSoon(told: ToldBan): void {
     this.#told.banned.add(formatToldBan(told));
-    if (this.#pause === undefined) this.#tell();
+    if (this.#pause === undefined) this.#sendSome();
   }
 
-  countsSoon(id: string, totals: readonly WindowTotal[], nowMs: number): void {
+  /** Tells them the counts of an account that went down, at most once per 100 ms. */
+  tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void {
     this.#counts.set(id, formatCounts(id, totals, nowMs));
-    if (this.#countsPause === undefined) this.#tellCounts();
+    if (this.#countsPause === undefined) this.#sendCounts();
   }
 
   close(): void {
@@ -141,13 +182,13 @@ export class InvalidationPublisher {
   }
 
   /** Sends the counts that gathered during the pause: the latest of each account. */
-  #tellCounts(): void {
+  #sendCounts(): void {
     this.#countsPause = undefined;
     if (this.#counts.size === 0) return;
     const what = [...this.#counts].slice(0, TOLD_MAX);
     for (const [id] of what) this.#counts.delete(id);
-    this.#countsPause = setTimeout(() => this.#tellCounts(), COUNTS_PAUSE_MS).unref();
-    this.send(what.flat().join(" ")).catch(() => this.#keepCounts(what));
+    this.#countsPause = setTimeout(() => this.#sendCounts(), COUNTS_PAUSE_MS).unref();
+    this.#send(what.flat().join(" ")).catch(() => this.#keepCounts(what));
   }
 
   /**
@@ -157,30 +198,30 @@ export class InvalidationPublisher {
   #keepCounts(unsent: readonly (readonly [string, string])[]): void {
     if (this.#closed) return;
     for (const [id, text] of unsent) {
-      if (this.#counts.size >= ALL_FROM) this.soon(id);
+      if (this.#counts.size >= ALL_FROM) this.publishSoon(id);
       else if (!this.#counts.has(id)) this.#counts.set(id, text);
     }
     clearTimeout(this.#countsPause);
-    this.#countsPause = setTimeout(() => this.#tellCounts(), AGAIN_PAUSE_MS).unref();
+    this.#countsPause = setTimeout(() => this.#sendCounts(), AGAIN_PAUSE_MS).unref();
   }
 
   /** Sends some of the messages that gathered during the pause. */
-  #tell(): void {
+  #sendSome(): void {
     this.#pause = undefined;
     const { changed, banned } = this.#told;
     const count = changed.size + banned.size;
     if (count === 0) return;
-    this.#pause = setTimeout(() => this.#tell(), TELL_PAUSE_MS).unref();
+    this.#pause = setTimeout(() => this.#sendSome(), TELL_PAUSE_MS).unref();
     const most = count > ALL_FROM ? ALL_FROM + 1 : TOLD_MAX;
     const [some, bans] = [taken(changed, most), taken(banned, most)];
     const keep = () => this.#keep(some, bans);
     if (count > ALL_FROM) {
       changed.clear();
       banned.clear();
-      this.send("*").catch(keep);
+      this.#send("*").catch(keep);
     } else {
-      if (some.length > 0) this.send(some.join(" ")).catch(keep);
-      if (bans.length > 0) this.send([...bans, markerOf("banned")].join(" ")).catch(keep);
+      if (some.length > 0) this.#send(some.join(" ")).catch(keep);
+      if (bans.length > 0) this.#send([...bans, markerOf("banned")].join(" ")).catch(keep);
     }
   }
 
@@ -190,7 +231,7 @@ export class InvalidationPublisher {
     for (const id of changed) this.#told.changed.add(id);
     for (const id of banned) this.#told.banned.add(id);
     clearTimeout(this.#pause);
-    this.#pause = setTimeout(() => this.#tell(), AGAIN_PAUSE_MS).unref();
+    this.#pause = setTimeout(() => this.#sendSome(), AGAIN_PAUSE_MS).unref();
   }
 }
 

@@ -10,9 +10,13 @@ import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.t
 import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import { encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import {
-  createInvalidations,
-  type Invalidations,
-} from "../../../../src/stores/quotas/redis/invalidations.ts";
+  createInvalidationChannel,
+  InvalidationPublisher,
+} from "../../../../src/stores/quotas/redis/invalidation-publisher.ts";
+import {
+  InvalidationSubscriber,
+  type InvalidationSubscriberOptions,
+} from "../../../../src/stores/quotas/redis/invalidation-subscriber.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
@@ -109,13 +113,14 @@ describe("while the store is unreachable, a month from an anchor", () => {
     const nowMs = at("2026-07-10");
     const quotaClient = createQuotaClient(link, "told", { clock: () => nowMs });
     const decisionCache = new DecisionCache(() => nowMs);
-    const start = (learn: Parameters<typeof createInvalidations>[0]["learn"]): Invalidations => {
+    const start = (learn: InvalidationSubscriberOptions["learn"]): InvalidationPublisher => {
       const nothing = () => undefined;
       const change = { invalidate: nothing, distrust: nothing, pending: nothing };
       const more = { ...change, probed: nothing, tellDenied: nothing };
-      const invalidations = createInvalidations({ quotaClient, learn, ...more });
-      open.push(invalidations);
-      return invalidations;
+      const channel = createInvalidationChannel("told");
+      const publisher = new InvalidationPublisher(quotaClient, nothing, channel);
+      open.push(publisher, new InvalidationSubscriber({ quotaClient, learn, ...more }, channel));
+      return publisher;
     };
     start((id, totals, toldMs) => {
       const [environment = "", named = ""] = id.split(":");

@@ -1,53 +1,29 @@
-import { randomUUID } from "node:crypto";
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
-import type { Link } from "../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import {
   type BanChange,
+  banChangeIn,
   type InvalidationChannel,
-  InvalidationPublisher,
-  markerOf,
+  PENDING,
 } from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
-import { formatToldBan, parseToldBans, type ToldBan } from "./told-bans.ts";
+import { parseToldBans, type ToldBan } from "./told-bans.ts";
 import { parseCounts } from "./told-counts.ts";
 
-/**
- * Drops the cached decisions of the accounts that a message names; without ids, those of all.
- * `toldBans` are their bans, as far as the message carries them.
- */
-export type Invalidate = (
-  ids: readonly string[] | undefined,
-  banChange?: BanChange,
-  toldBans?: readonly ToldBan[],
-) => void;
-
-/**
- * `isPending`: a change waits in the store for one gateway to report. `toldBan` is given if nothing
- * but the ban of the account has changed.
- */
-export type ChangeNotes = { readonly isPending: boolean; readonly toldBan: ToldBan | undefined };
-
-export type Invalidations = {
-  /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
-  publish(id: string, notes?: ChangeNotes): Promise<void>;
-  /** Tells them about many accounts immediately, in as few messages as can name them. */
-  publishAll(ids: readonly string[]): Promise<void>;
-  /** Tells them soon: immediately, or together with other accounts if there are many. */
-  publishSoon(id: string): void;
-  /** The same if nothing but the ban of the account has changed. */
-  publishBanSoon(told: ToldBan): void;
-  /** Tells them the counts of an account that went down, at most once per 100 ms. */
-  tellCounts(id: string, totals: readonly WindowTotal[], nowMs: number): void;
-  close(): void;
-};
-
-export type InvalidationsOptions = {
+export type InvalidationSubscriberOptions = {
   readonly quotaClient: QuotaClient;
-  readonly invalidate: Invalidate;
+  /**
+   * Drops the cached decisions of the accounts that a message names; without ids, those of all.
+   * `toldBans` are their bans, as far as the message carries them.
+   */
+  readonly invalidate: (
+    ids: readonly string[] | undefined,
+    banChange?: BanChange,
+    toldBans?: readonly ToldBan[],
+  ) => void;
   /** Called when a message was missed, whose content is unknown. */
   readonly distrust: () => void;
   /** Called with counts that another gateway received at `nowMs` of the store's clock. */
@@ -68,69 +44,16 @@ const ON_ITS_WAY_MS = 100;
 const POLL_LATE_MS = 1_000;
 /** Changes whose message could not be sent are looked for each time after so many polls. */
 const UNTOLD_POLLS = 5;
-/**
- * Markers among the accounts of a message; no account has such a name. An earlier version takes one
- * that it does not know for an account that nobody has.
- */
-const PENDING = "!resets";
 
 /**
- * Invalidations between gateways: a ban was earned or lifted, a key changed. Each message carries a
- * sequence number that is counted in the store. Every gateway reads the number once a second. A
- * gateway that missed a message (no subscription, or one that hangs) drops every cached decision
- * and subscribes again. A store that is back with a smaller number keeps them, but for those of the
- * accounts that it has named meanwhile.
+ * Receives the messages of other gateways. Reads the number of the last one once a second. A gateway
+ * that missed a message (no subscription, or one that hangs) drops every cached decision and subscribes
+ * again. A store that is back with a smaller number keeps them, but for those of the accounts that it
+ * has named meanwhile.
  */
-export function createInvalidations(options: InvalidationsOptions): Invalidations {
-  const { prefix } = options.quotaClient;
-  const place = {
-    origin: randomUUID(),
-    channel: `${prefix}:events`,
-    versionKey: `${prefix}:{0}:version`,
-    logKey: `${prefix}:{0}:messages`,
-  };
-  const subscriber = new InvalidationSubscriber(options, place);
-  const publisher = new InvalidationPublisher(options, place);
-  return {
-    publish: (id, { isPending, toldBan } = NO_NOTES) => {
-      const uncounted =
-        toldBan === undefined ? id : `${formatToldBan(toldBan)} ${markerOf(banChangeOf(toldBan))}`;
-      // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
-      return publisher.send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
-    },
-    publishAll: (ids) => publisher.sendAll(ids),
-    publishSoon: (id) => publisher.soon(id),
-    publishBanSoon: (told) => publisher.banSoon(told),
-    tellCounts: (id, totals, nowMs) => publisher.countsSoon(id, totals, nowMs),
-    close: () => {
-      subscriber.close();
-      publisher.close();
-    },
-  };
-}
-
-const NO_NOTES: ChangeNotes = { isPending: false, toldBan: undefined };
-
-const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
-
-export function banChangeOf({ ban }: ToldBan): BanChange {
-  return ban === undefined ? "lifted" : "banned";
-}
-
-function originOf(name: string): string {
-  return name.split(".", 1)[0] as string;
-}
-
-/** Receives the messages of other gateways, and checks once a second whether one was missed. */
-class InvalidationSubscriber {
-  readonly #link: Link;
+export class InvalidationSubscriber {
+  readonly #options: InvalidationSubscriberOptions;
   readonly #channel: InvalidationChannel;
-  readonly #invalidate: Invalidate;
-  readonly #distrust: () => void;
-  readonly #learn: InvalidationsOptions["learn"];
-  readonly #pending: InvalidationsOptions["pending"];
-  readonly #probed: InvalidationsOptions["probed"];
-  readonly #tellDenied: TellDenied;
   readonly #subscription: { restart(): void };
   readonly #log: MessageLog;
   #seen: number | undefined;
@@ -141,21 +64,15 @@ class InvalidationSubscriber {
   #timer: NodeJS.Timeout | undefined;
   #closed = false;
 
-  constructor(options: InvalidationsOptions, place: InvalidationChannel) {
-    const { quotaClient, invalidate, distrust, learn, pending, probed, tellDenied } = options;
+  constructor(options: InvalidationSubscriberOptions, channel: InvalidationChannel) {
+    const { quotaClient, tellDenied } = options;
     const { link } = quotaClient;
-    this.#link = link;
-    this.#channel = place;
-    this.#invalidate = invalidate;
-    this.#distrust = distrust;
-    this.#learn = learn;
-    this.#pending = pending;
-    this.#probed = probed;
-    this.#tellDenied = tellDenied;
-    this.#log = new MessageLog(link, place.logKey, tellDenied);
+    this.#options = options;
+    this.#channel = channel;
+    this.#log = new MessageLog(link, channel.logKey, tellDenied);
     const heard = { message: (text: string) => this.#hear(text), up: () => this.#hearAgain() };
-    const { channel } = place;
-    this.#subscription = link.subscribe(channel, tellingRefused(tellDenied, channel, heard));
+    const { name } = channel;
+    this.#subscription = link.subscribe(name, tellingRefused(tellDenied, name, heard));
     void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
   }
 
@@ -165,7 +82,7 @@ class InvalidationSubscriber {
   }
 
   #isOwn(name: string): boolean {
-    return originOf(name) === this.#channel.origin;
+    return name.split(".", 1)[0] === this.#channel.origin;
   }
 
   #hearAgain(): void {
@@ -184,56 +101,57 @@ class InvalidationSubscriber {
     // A smaller number comes from a store that counts from the beginning again.
     this.#seen = version;
     if (this.#missed !== undefined && version >= this.#missed) this.#missed = undefined;
-    if (gap || ids.includes(PENDING)) this.#pending();
+    if (gap || ids.includes(PENDING)) this.#options.pending();
     const isOfAll = ids[0] === "*";
-    if (gap) this.#distrust();
-    if (isOfAll && !isOwn) this.#invalidate(undefined);
+    if (gap) this.#options.distrust();
+    if (isOfAll && !isOwn) this.#options.invalidate(undefined);
     if (!isOfAll && !isOwn) this.#hearOf(ids);
   }
 
   /** An account with counts is named twice, because an older gateway knows only its id. */
   #hearOf(ids: readonly string[]): void {
     const counts = ids.flatMap((text) => parseCounts(text) ?? []);
-    const banChange = BAN_CHANGES.find((one) => ids.includes(markerOf(one)));
+    const banChange = banChangeIn(ids);
     const counted = new Set(counts.map(({ id }) => id));
     const changed = ids.filter((id) => {
       return !id.includes("=") && !id.startsWith("!") && !counted.has(id);
     });
-    if (changed.length > 0) this.#invalidate(changed, banChange, parseToldBans(ids));
-    for (const { id, totals, nowMs } of counts) this.#learn(id, totals, nowMs);
+    if (changed.length > 0) this.#options.invalidate(changed, banChange, parseToldBans(ids));
+    for (const { id, totals, nowMs } of counts) this.#options.learn(id, totals, nowMs);
   }
 
   async #poll(): Promise<void> {
     const { versionKey } = this.#channel;
+    const { quotaClient, tellDenied } = this.#options;
     try {
       const before = this.#seen;
-      const reply = this.#link.send(versionKey, "get", [versionKey]);
+      const reply = quotaClient.link.send(versionKey, "get", [versionKey]);
       const answer = withTimeout(reply, POLL_LATE_MS);
-      const text = await tellingDenied(this.#tellDenied, `GET ${versionKey}`, answer);
+      const text = await tellingDenied(tellDenied, `GET ${versionKey}`, answer);
       // A value that is no number is damage: the next message begins with 1 again.
       const version = Number.isSafeInteger(Number(text)) ? Number(text) : 0;
       if (this.#missed !== undefined) this.#subscription.restart();
       this.#missed = undefined;
-      this.#probed(undefined);
+      this.#options.probed(undefined);
       let isOwnNews = false;
       if (before !== undefined && version > before) {
         await this.#hearUntil(() => version <= (this.#seen as number));
         isOwnNews = await this.#areOwn(this.#seen as number, version);
       }
       const seen = this.#seen;
-      if (seen === undefined || version > seen) this.#pending();
+      if (seen === undefined || version > seen) this.#options.pending();
       if (seen !== undefined && version > seen) {
         this.#missed = version;
-        if (!isOwnNews) this.#distrust();
+        if (!isOwnNews) this.#options.distrust();
       }
       // A smaller number comes from a store that was emptied, unless messages arrived
       // during the call.
       if (seen === before || version > (seen as number)) this.#seen = version;
       const isKnown = before === undefined || seen === undefined || version > seen;
       if (isKnown || this.#isUnsure || version < before) await this.#compare(version, isKnown);
-      if (++this.#polls % UNTOLD_POLLS === 0) this.#pending(true);
+      if (++this.#polls % UNTOLD_POLLS === 0) this.#options.pending(true);
     } catch (error) {
-      this.#probed(toStoreFailure(error));
+      this.#options.probed(toStoreFailure(error));
     }
   }
 
@@ -254,8 +172,8 @@ class InvalidationSubscriber {
     const missed = isKnown ? [] : this.#log.missed(logged);
     for (const { name } of logged) this.#log.know(name);
     if (missed.length === 0) return;
-    this.#pending();
-    if (missed.some((ids) => ids.includes("*"))) this.#distrust();
+    this.#options.pending();
+    if (missed.some((ids) => ids.includes("*"))) this.#options.distrust();
     else for (const ids of missed) this.#hearOf(ids);
   }
 

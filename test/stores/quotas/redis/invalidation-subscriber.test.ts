@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, it } from "vitest";
-import { createInvalidations } from "../../../../src/stores/quotas/redis/invalidations.ts";
+import {
+  createInvalidationChannel,
+  InvalidationPublisher,
+} from "../../../../src/stores/quotas/redis/invalidation-publisher.ts";
+import {
+  InvalidationSubscriber,
+  type InvalidationSubscriberOptions,
+} from "../../../../src/stores/quotas/redis/invalidation-subscriber.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import type { Link } from "../../../../src/stores/redis/link.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startRedis } from "../../../support/redis/redis.ts";
 import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";
@@ -53,23 +61,27 @@ function open(prefix: string, how: Behind = {}, { user = "", port = server.port 
   };
   const link = behind(connectRedis({ address: addressOf(user, port) }), how, onUp);
   const quotaClient = createQuotaClient(link, prefix, {});
-  const invalidations = createInvalidations({
-    ...{ quotaClient, pending: () => {} },
+  const channel = createInvalidationChannel(prefix);
+  const tellDenied = (what: string, failure?: StoreFailure) => {
+    if (failure !== undefined) seen.denied.push(what);
+  };
+  const publisher = new InvalidationPublisher(quotaClient, tellDenied, channel);
+  const heard: InvalidationSubscriberOptions = {
+    ...{ quotaClient, tellDenied, pending: () => {} },
     learn: (id) => seen.learned.push(id),
-    tellDenied: (what, failure) => {
-      if (failure !== undefined) seen.denied.push(what);
-    },
     invalidate: (ids = ["all"]) => seen.dropped.push(...ids),
     distrust: () => seen.dropped.push(EVERYTHING),
     probed: (failure) => {
       state.read += 1;
       state.isAway = failure !== undefined;
     },
-  });
+  };
+  const subscriber = new InvalidationSubscriber(heard, channel);
   return Object.assign(state, {
-    invalidations,
+    publisher,
     [Symbol.asyncDispose]: async () => {
-      invalidations.close();
+      subscriber.close();
+      publisher.close();
       await link.close();
     },
   });
@@ -88,7 +100,7 @@ async function tellWhileRead(teller: Gateway, reader: Gateway): Promise<number> 
   const enough = reader.read + 5;
   let told = 0;
   for (; reader.read < enough; told++) {
-    await teller.invalidations.publish(`production:a${told}`);
+    await teller.publisher.publish(`production:a${told}`);
     await sleep(5);
   }
   return told;
@@ -129,7 +141,7 @@ describe.concurrent("a message and its number, which come by two connections", (
     await using teller = open("never");
     await using reader = open("never", { messagesMs: 1e6 });
     await hears(reader);
-    await teller.invalidations.publish("production:a");
+    await teller.publisher.publish("production:a");
     await eventually(() => assert.deepEqual(reader.dropped, [EVERYTHING]));
   });
 
@@ -137,11 +149,11 @@ describe.concurrent("a message and its number, which come by two connections", (
     await using other = open("mine");
     await using reader = open("mine", { messagesMs: 1e6 });
     await hears(reader);
-    await reader.invalidations.publish("production:a");
+    await reader.publisher.publish("production:a");
     const enough = reader.read + 2;
     await eventually(() => assert.ok(reader.read >= enough));
     assert.deepEqual(reader.dropped, []);
-    await other.invalidations.publish("production:b");
+    await other.publisher.publish("production:b");
     await eventually(() => assert.deepEqual(reader.dropped, [EVERYTHING]));
   });
 });
@@ -154,8 +166,8 @@ describe("a message that could not be sent", () => {
     await using reader = open("unsent");
     await hears(reader);
     const total = { counter: "d", startMs: 0, endMs: undefined, used: 2 };
-    teller.invalidations.tellCounts("production:lowered", [total], 1);
-    teller.invalidations.publishBanSoon({ id: "production:banned", atMs: 1, ban: undefined });
+    teller.publisher.tellCounts("production:lowered", [total], 1);
+    teller.publisher.publishBanSoon({ id: "production:banned", atMs: 1, ban: undefined });
     const missing = () => teller.denied.filter((what) => what === "INCR unsent:{0}:version");
     await eventually(() => missing().length >= 2);
     assert.deepEqual([reader.dropped, reader.learned], [[], []]);
@@ -192,12 +204,12 @@ describe.concurrent("a gateway that was cut off while the store went back to a s
     await using teller = open(prefix);
     await using reader = open(prefix, {}, { port: proxy.port });
     await hears(reader);
-    for (const id of ["a", "b", "c"]) await teller.invalidations.publish(`production:${id}`);
+    for (const id of ["a", "b", "c"]) await teller.publisher.publish(`production:${id}`);
     await eventually(() => assert.equal(reader.dropped.length, 3));
     await proxy.refuse();
     await eventually(() => assert.ok(reader.isAway));
     await goBack(prefix, kept, logged);
-    for (const id of named) await teller.invalidations.publish(`production:${id}`);
+    for (const id of named) await teller.publisher.publish(`production:${id}`);
     reader.isSubscribed = false;
     await proxy.listen();
     await eventually(() => assert.ok(reader.isSubscribed && !reader.isAway));
@@ -214,7 +226,7 @@ describe.concurrent("a gateway that was cut off while the store went back to a s
     await using proxy = await openTcpProxy(server);
     await using reader = open("resent", {}, { port: proxy.port });
     await hears(reader);
-    await reader.invalidations.publish("production:a");
+    await reader.publisher.publish("production:a");
     const [sent = assert.fail("nothing was logged")] = await client.hvals(log);
     const origin = sent.split(".", 1)[0];
     await proxy.refuse();
