@@ -6,19 +6,15 @@ import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
 import { parseBan } from "./decide-codec.ts";
-import {
-  type BanChange,
-  banChangeOf,
-  createInvalidationChannel,
-  InvalidationPublisher,
-} from "./invalidation-publisher.ts";
+import { type BanChange, banChangeOf, type ToldBan } from "./invalidation-message.ts";
+import { createInvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
 import {
   InvalidationSubscriber,
   type InvalidationSubscriberOptions,
 } from "./invalidation-subscriber.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
-import { type RecentBan, type ToldBan, ToldBans } from "./told-bans.ts";
+import { type RecentBan, ToldBans } from "./told-bans.ts";
 
 /**
  * The bucket that has the number of the last invalidation, and the changes that wait to be

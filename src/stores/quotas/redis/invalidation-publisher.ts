@@ -3,10 +3,16 @@ import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../redis/script.ts";
 import { toReplyFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
+import {
+  banChangeOf,
+  formatCounts,
+  formatToldBan,
+  markerOf,
+  PENDING,
+  type ToldBan,
+} from "./invalidation-message.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
-import { formatToldBan, type ToldBan } from "./told-bans.ts";
-import { formatCounts } from "./told-counts.ts";
 
 /**
  * The pause between two messages about bans: a flood that earns thousands costs two commands a
@@ -71,30 +77,6 @@ export function createInvalidationChannel(prefix: string): InvalidationChannel {
     logKey: `${prefix}:{0}:messages`,
   };
 }
-
-/** A ban that was earned or imposed, or that was lifted: neither changes a count of the account. */
-export type BanChange = "banned" | "lifted";
-const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
-
-export function banChangeOf({ ban }: ToldBan): BanChange {
-  return ban === undefined ? "lifted" : "banned";
-}
-
-/** The marker of a message after which only the bans of its accounts have changed. */
-function markerOf(banChange: BanChange): string {
-  return `!${banChange}`;
-}
-
-export function banChangeIn(words: readonly string[]): BanChange | undefined {
-  return BAN_CHANGES.find((one) => words.includes(markerOf(one)));
-}
-
-/**
- * The marker of a message of a change that waits in the store for one gateway to report. No account
- * has such a name. An earlier version takes a marker that it does not know for an account that nobody
- * has.
- */
-export const PENDING = "!resets";
 
 /**
  * `isPending`: the change waits in the store for one gateway to report. `toldBan` is given if nothing

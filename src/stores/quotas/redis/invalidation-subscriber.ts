@@ -2,16 +2,10 @@ import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises"
 import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import {
-  type BanChange,
-  banChangeIn,
-  type InvalidationChannel,
-  PENDING,
-} from "./invalidation-publisher.ts";
+import { type BanChange, PENDING, parseNews, type ToldBan } from "./invalidation-message.ts";
+import type { InvalidationChannel } from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";
 import type { QuotaClient } from "./quota-client.ts";
-import { parseToldBans, type ToldBan } from "./told-bans.ts";
-import { parseCounts } from "./told-counts.ts";
 
 export type InvalidationSubscriberOptions = {
   readonly quotaClient: QuotaClient;
@@ -108,15 +102,9 @@ export class InvalidationSubscriber {
     if (!isOfAll && !isOwn) this.#hearOf(ids);
   }
 
-  /** An account with counts is named twice, because an older gateway knows only its id. */
-  #hearOf(ids: readonly string[]): void {
-    const counts = ids.flatMap((text) => parseCounts(text) ?? []);
-    const banChange = banChangeIn(ids);
-    const counted = new Set(counts.map(({ id }) => id));
-    const changed = ids.filter((id) => {
-      return !id.includes("=") && !id.startsWith("!") && !counted.has(id);
-    });
-    if (changed.length > 0) this.#options.invalidate(changed, banChange, parseToldBans(ids));
+  #hearOf(words: readonly string[]): void {
+    const { changed, banChange, toldBans, counts } = parseNews(words);
+    if (changed.length > 0) this.#options.invalidate(changed, banChange, toldBans);
     for (const { id, totals, nowMs } of counts) this.#options.learn(id, totals, nowMs);
   }
 

@@ -1,7 +1,7 @@
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import type { Link } from "../../redis/link.ts";
 import { withTimeout } from "../../redis/store-failure.ts";
-import { isToldBan } from "./told-bans.ts";
+import { isToldBan } from "./invalidation-message.ts";
 
 /** The last messages that the store keeps: more than gateways send in the time of a failover. */
 export const LOGGED_MAX = 200;

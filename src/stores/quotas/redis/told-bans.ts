@@ -1,14 +1,6 @@
 import type { Ban } from "../../../core/quota/bans.ts";
 import { BoundedAccounts } from "../bounded-accounts.ts";
-import { parseBan } from "./decide-codec.ts";
-import { windowField } from "./window-fields.ts";
-
-/** The ban of an account since `atMs` of the store's clock; undefined if it was lifted then. */
-export type ToldBan = {
-  readonly id: string;
-  readonly atMs: number;
-  readonly ban: Ban | undefined;
-};
+import type { ToldBan } from "./invalidation-message.ts";
 
 /** A ban that may be believed; `toldMsAgo` is how long ago it was made if it was told and not read. */
 export type RecentBan = {
@@ -17,38 +9,8 @@ export type RecentBan = {
   readonly toldMsAgo?: number;
 };
 
-const MARKER = "!ban";
 /** The most accounts with a ban that are remembered, and the most with a lift. */
 const ACCOUNTS_MAX = 10_000;
-
-/**
- * The account in a message and its ban, "id !ban,instant,end,length,field,offences", or
- * "id !ban,instant" of a lift. Earlier versions read the id and ignore the marker.
- */
-export function formatToldBan({ id, atMs, ban }: ToldBan): string {
-  if (ban === undefined) return `${id} ${MARKER},${atMs}`;
-  const { untilMs, lengthMs, window, operation, offences } = ban;
-  const part = operation === undefined ? {} : { part: { id: operation, name: "" } };
-  const field = windowField({ window, ...part });
-  return `${id} ${[MARKER, atMs, untilMs, lengthMs, field, offences].join()}`;
-}
-
-export function isToldBan(text: string): boolean {
-  return text.startsWith(`${MARKER},`);
-}
-
-/** The bans in a message as `formatToldBan` writes them, without those that cannot be read. */
-export function parseToldBans(words: readonly string[]): readonly ToldBan[] {
-  return words.flatMap((text, i) => {
-    const id = words[i - 1];
-    if (id === undefined || !isToldBan(text)) return [];
-    const [, at, ...parts] = text.split(",");
-    const atMs = Number(at);
-    const ban = parseBan(parts.join(" "));
-    const isWhole = Number.isSafeInteger(atMs) && (ban !== undefined || parts.length === 0);
-    return isWhole ? [{ id, atMs, ban }] : [];
-  });
-}
 
 /**
  * The last ban or lift that was told of each account, by the instants of the store's clock, because

@@ -28,6 +28,10 @@ export function counterField(counter: string): string {
 
 export type FieldParts = { readonly window: WindowName; readonly operation: string | undefined };
 
+export function formatWindowField({ window, operation = "" }: FieldParts): string {
+  return operation + LETTER[window];
+}
+
 /** The window and the operation's number of a field; undefined if the field is not a window's. */
 export function parseWindowField(field: string): FieldParts | undefined {
   const window = NAME.get(field.slice(-1));

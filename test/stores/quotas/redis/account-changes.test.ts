@@ -6,9 +6,9 @@ import { type AccountRef, accountId } from "../../../../src/stores/quotas/accoun
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import type { BanEvent } from "../../../../src/stores/quotas/quota-store.ts";
 import { AccountChanges } from "../../../../src/stores/quotas/redis/account-changes.ts";
+import { formatToldBan } from "../../../../src/stores/quotas/redis/invalidation-message.ts";
 import { loggedIds } from "../../../../src/stores/quotas/redis/message-log.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { formatToldBan } from "../../../../src/stores/quotas/redis/told-bans.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startRedis } from "../../../support/redis/redis.ts";
