@@ -5,7 +5,7 @@ import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { bucketSlot } from "./hash-slots.ts";
 import { atHost, type LinkOptions, sendOn } from "./link.ts";
 import { SentinelClient } from "./sentinel-client.ts";
-import { addressOfReplica, replicaMember } from "./sentinels.ts";
+import { addressOfReplica, replicaMember, toAddress } from "./sentinels.ts";
 import { toStoreFailure } from "./store-failure.ts";
 import { StrictRedis } from "./strict-redis.ts";
 
@@ -30,15 +30,13 @@ export function failOverSentinel(
     const master = async () => {
       const found = await sendOn(sentinel, "sentinel", ["get-master-addr-by-name", name]);
       const [host, port] = (found ?? []) as string[];
-      return formatHostPort({ host: String(host), port: Number(port) });
+      return toAddress(host, port);
     };
     const before = await master();
     await sendOn(sentinel, "sentinel", ["failover", name]);
     return until(async () => {
-      const [now, replicas] = [
-        await master(),
-        await sendOn(sentinel, "sentinel", ["replicas", name]),
-      ];
+      const now = await master();
+      const replicas = await sendOn(sentinel, "sentinel", ["replicas", name]);
       const old = (replicas as string[][]).find((one) => addressOfReplica(one) === before);
       return old !== undefined && replicaMember(old, "master-link-status") === "ok"
         ? now

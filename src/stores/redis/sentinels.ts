@@ -243,6 +243,7 @@ function isPromoted(replica: readonly string[]): boolean {
   return replicaMember(replica, "flags").split(",").includes("promoted");
 }
 
-function toAddress(host: unknown, port: unknown): string {
+/** The address as a Sentinel writes it, as `host:port`. */
+export function toAddress(host: unknown, port: unknown): string {
   return formatHostPort({ host: String(host), port: Number(port) });
 }

@@ -4,10 +4,6 @@ const LOOK_MS = 100;
 
 type Bounds = { readonly silenceMs: number; readonly replyMs: number };
 
-function destroy(socket: Socket, why: Error): void {
-  socket.destroy(why);
-}
-
 /**
  * Has `leave` called for a connection on which nothing is read for `silenceMs`, or up to 100 ms longer,
  * while commands wait for replies, and ends one whose first waiting command stays the first for
@@ -20,7 +16,7 @@ export class SilenceWatch {
   readonly #silentLooksMax: number;
   readonly #sameLooksMax: number;
   readonly #firstWaiting: () => object | undefined;
-  readonly #leave: typeof destroy;
+  readonly #leave: (socket: Socket, why: Error) => void;
   #socket: Socket | undefined;
   #timer: NodeJS.Timeout | undefined;
   #bytesRead = 0;
@@ -31,7 +27,7 @@ export class SilenceWatch {
   constructor(
     { silenceMs, replyMs }: Bounds,
     firstWaiting: () => object | undefined,
-    leave = destroy,
+    leave: (socket: Socket, why: Error) => void,
   ) {
     this.#leave = leave;
     this.#silentLooksMax = Math.ceil(silenceMs / LOOK_MS);

@@ -30,7 +30,7 @@ it("a reply that goes on for longer than any may ends its connection, however mu
   const socket = await dripping(t);
   const failed = once(socket, "error");
   const first = {};
-  new SilenceWatch(BOUNDS, () => first).begin(socket);
+  new SilenceWatch(BOUNDS, () => first, () => assert.fail()).begin(socket);
   const [error] = await failed;
   assert.match(String(error), /it does not reply/);
 });
@@ -39,11 +39,12 @@ it("commands that are answered in their turn keep their connection, and one that
   const socket = await dripping(t);
   let [looks, turn] = [0, 0];
   let first = {};
-  new SilenceWatch(BOUNDS, () => {
+  const firstWaiting = () => {
     looks += 1;
     if (turn === 0 && looks % 3 === 0) first = {};
     return first;
-  }).begin(socket);
+  };
+  new SilenceWatch(BOUNDS, firstWaiting, () => assert.fail()).begin(socket);
   await eventually(() => assert.ok(looks > 9));
   assert.equal(socket.destroyed, false);
   turn = looks;

@@ -7,8 +7,9 @@ import { replyList, replyNumber, withTimeout } from "../../redis/store-failure.t
 import { type AccountRef, bucketOf } from "../account-ref.ts";
 import type { BanCause, ImposedBan, OnMissing, ResetScope, ResetWindow } from "../quota-store.ts";
 import { type AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
+import { banCauseKey } from "./account-key.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
-import { banCauseKey, parseBanCause } from "./ban-cause.ts";
+import { parseBanCause } from "./ban-cause.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
 

@@ -1,10 +1,5 @@
 import type { BanCause } from "../quota-store.ts";
 
-/** The key that holds how the account's last ban came about: see lua/ban-cause.lua. */
-export function banCauseKey(accountKey: string): string {
-  return accountKey.replace(":{", ":w{");
-}
-
 const BY_HAND = /^(\d{1,16}) (\d{1,16}) h (.*)$/su;
 const BY_STRIKES = /^(\d{1,16}) (\d{1,16}) k (\d[\d ]*)$/;
 

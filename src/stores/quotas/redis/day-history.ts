@@ -3,6 +3,7 @@ import { type DaySpan, type DayUsage, monthsOf } from "../../../core/quota/days.
 import { type AccountRef, bucketOf } from "../account-ref.ts";
 import { PartsAsked } from "../parts-asked.ts";
 import type { OnMissing } from "../quota-store.ts";
+import { historyKey, metersKey } from "./account-key.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** The most requests to Redis that are in flight together. */
@@ -16,16 +17,6 @@ type DayTotals = {
   meters?: Record<string, number>;
 };
 
-/** The hash of a month whose first day is `month`: see lua/history.lua. */
-function historyKey(accountKey: string, month: number): string {
-  return `${accountKey.replace(":{", ":h{")}:${month}`;
-}
-
-/** The hash of the meters of an account: see lua/account.lua. */
-function metersKey(accountKey: string): string {
-  return `${accountKey.replace(":{", ":c{")}:m`;
-}
-
 /**
  * The usage of each account by day. Days without usage are left out. Accounts in a part of a
  * Cluster that cannot be reached are left out too, and that part is not asked again. Rejects with
@@ -37,25 +28,17 @@ export async function readDayHistory(
   span: DaySpan,
   onMissing?: OnMissing,
 ): Promise<readonly DayUsage[][]> {
-  const parts = new PartsAsked(
-    (accountRef) => quotaClient.link.partOf(bucketOf(accountRef)),
-    onMissing,
-  );
-  const all: DayUsage[][] = [];
+  const { link } = quotaClient;
+  const parts = new PartsAsked((accountRef) => link.partOf(bucketOf(accountRef)), onMissing);
   const months = monthsOf(span);
+  const read = async (accountRef: AccountRef) => {
+    const question = () => readOne(quotaClient, accountRef, months, span);
+    return (await parts.ask(accountRef, question)) ?? [];
+  };
+  const all: DayUsage[][] = [];
   const together = Math.max(1, Math.floor(TOGETHER / (months.length + 1)));
   for (let from = 0; from < accountRefs.length; from += together) {
-    const some = accountRefs.slice(from, from + together);
-    all.push(
-      ...(await Promise.all(
-        some.map(async (accountRef) => {
-          return (
-            (await parts.ask(accountRef, () => readOne(quotaClient, accountRef, months, span))) ??
-            []
-          );
-        }),
-      )),
-    );
+    all.push(...(await Promise.all(accountRefs.slice(from, from + together).map(read))));
   }
   return all;
 }
