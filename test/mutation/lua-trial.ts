@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import fc from "fast-check";
 import type { Redis } from "ioredis";
-import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/account-scripts.ts";
 import { defineScript } from "../../src/stores/redis/script.ts";
 import { play } from "../stores/quotas/redis/decide-play.ts";
 import { sequence } from "../stores/quotas/redis/decide-sequences.ts";

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
-import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/account-scripts.ts";
 import { each } from "../support/each.ts";
 import { type LuaMutant, luaMutants } from "./lua-mutants.ts";
 import { LuaTrial } from "./lua-trial.ts";

@@ -9,11 +9,8 @@ import { LIMITED } from "../../src/core/keys/edit-rules.ts";
 import type { UsageReport } from "../../src/core/keys/usage-reports.ts";
 import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../src/core/quota/decide.ts";
 import { type WindowName, windowEnd, windowStart } from "../../src/core/quota/windows.ts";
-import {
-  DECIDE_SCRIPT,
-  decodeDecisions,
-  encodeDecide,
-} from "../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/account-scripts.ts";
+import { decodeDecisions, encodeDecide } from "../../src/stores/quotas/redis/decide-codec.ts";
 import { startTestGateway } from "./gateway/house.ts";
 
 const [, , what, url = ""] = process.argv;

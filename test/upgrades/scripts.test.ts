@@ -8,11 +8,8 @@ import {
   type QuotaRequest,
 } from "../../src/core/quota/decide.ts";
 import type { Limit, WindowName } from "../../src/core/quota/windows.ts";
-import {
-  DECIDE_SCRIPT,
-  decodeDecisions,
-  encodeDecide,
-} from "../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../src/stores/quotas/redis/account-scripts.ts";
+import { decodeDecisions, encodeDecide } from "../../src/stores/quotas/redis/decide-codec.ts";
 import { defineScript } from "../../src/stores/redis/script.ts";
 import { each } from "../support/each.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";

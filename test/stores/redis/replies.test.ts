@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "vitest";
 import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
-import { DECIDE_SCRIPT } from "../../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../../src/stores/quotas/redis/account-scripts.ts";
 import { eventually } from "../../support/poll.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { type Asked, type Garble, openReplyProxy } from "../../support/wire/reply-proxy.ts";

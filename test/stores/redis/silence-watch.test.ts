@@ -30,7 +30,11 @@ it("a reply that goes on for longer than any may ends its connection, however mu
   const socket = await dripping(t);
   const failed = once(socket, "error");
   const first = {};
-  new SilenceWatch(BOUNDS, () => first, () => assert.fail()).begin(socket);
+  new SilenceWatch(
+    BOUNDS,
+    () => first,
+    () => assert.fail(),
+  ).begin(socket);
   const [error] = await failed;
   assert.match(String(error), /it does not reply/);
 });

@@ -11,21 +11,25 @@ export function accountScript(...files: readonly string[]): Script {
   );
 }
 
-/**
- * The script that decides. Redis runs the whole text of a script for each call, so what only a few
- * calls need is inside a function that these run (docs/decisions/hot-path.md).
- */
-export function decideScript(): Script {
-  const first = ["time", "day", "window", "plans"].map(textOf);
-  const rare = ["account", "lowered", "history", "ban-cause", "decide"].map(textOf);
-  const whole = [WINDOWS_IN_LUA, ...first, "local function careful()", ...rare];
-  whole.push("return decider(), remember_on", "end", textOf("charge"));
-  return defineScript(whole.join("\n"));
-}
-
 function textOf(file: string): string {
   return readFileSync(new URL(`./lua/${file}.lua`, import.meta.url), "utf8");
 }
+
+/**
+ * Decides accounts: see lua/decide.lua. Redis runs the whole text of a script for each call, so what
+ * only a few calls need is inside a function that these run (docs/decisions/hot-path.md).
+ */
+export const DECIDE_SCRIPT = defineScript(
+  [
+    WINDOWS_IN_LUA,
+    ...["time", "day", "window", "plans"].map(textOf),
+    "local function careful()",
+    ...["account", "lowered", "history", "ban-cause", "decide"].map(textOf),
+    "return decider(), remember",
+    "end",
+    textOf("charge"),
+  ].join("\n"),
+);
 
 /** Sets running windows to 0: see lua/reset.lua. */
 export const RESET_SCRIPT = accountScript("lowered", "reset");

@@ -11,8 +11,9 @@ import {
 import { bucketOf } from "../account-ref.ts";
 import type { CallOutcome } from "../batch/outcomes.ts";
 import type { AccountRequest } from "../quota-store.ts";
+import { DECIDE_SCRIPT } from "./account-scripts.ts";
 import type { BucketClocks } from "./bucket-clocks.ts";
-import { DECIDE_SCRIPT, decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
+import { decodeDecisions, encodeDecide, type KeyedRequest } from "./decide-codec.ts";
 
 /** How long a bucket is called by itself, or its requests one by one, after its slot was found to move. */
 const MOTION_MS = 200;

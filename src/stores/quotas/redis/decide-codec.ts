@@ -4,10 +4,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { replyList, unreadableFailure } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { decideScript } from "./account-scripts.ts";
 import { parseWindowField, windowField } from "./window-fields.ts";
-
-export const DECIDE_SCRIPT = decideScript();
 
 /**
  * One account of a call, with `quotaRequest.requests` requests. All accounts of a call share the ban

@@ -20,8 +20,8 @@ import {
   type WindowName,
   windowStart,
 } from "../../../../src/core/quota/windows.ts";
+import { DECIDE_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
 import {
-  DECIDE_SCRIPT,
   decodeDecisions,
   encodeDecide,
   type KeyedRequest,

@@ -2,11 +2,8 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import {
-  DECIDE_SCRIPT,
-  decodeDecisions,
-  encodeDecide,
-} from "../../../../src/stores/quotas/redis/decide-codec.ts";
+import { DECIDE_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
+import { decodeDecisions, encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { startRedis, type TestRedis } from "../../../support/redis/redis.ts";
 import { play } from "./decide-play.ts";

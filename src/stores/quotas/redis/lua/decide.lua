@@ -9,23 +9,27 @@
 --      2  the ban policy, "strikes within grace forgetAfter observe", or "" when bans are off
 --      3  the length of the first ban, of the second, ...; the last one holds from there on
 --      4  the tag of the call, a number
---      5  how many plans follow; each "cost field limit field limit ...", or "costhKEPTpNAME field ..."
---         if the usage of each day is kept for KEPT ms, with the plan of the account, NAME: see
---         history.lua, which precedes this too; plans.lua reads them; a limit is "100", or "100-20" if 20 units of it are
---         kept for other gateways; "100*7" or "100-20*7" is that of a meter, which takes 7 units for
---         each request in place of the cost; the fields follow "!15@0 " if the account has that calendar
+--      5  how many plans follow, which plans.lua reads; each "cost field limit field limit ...", or
+--         "costhKEPTpNAME field ..." if the usage of each day is kept for KEPT ms, with the plan of the
+--         account, NAME: see history.lua, which precedes this too; a limit is "100", or "100-20" if 20
+--         units of it are kept for other gateways; "100*7" or "100-20*7" is that of a meter, which takes
+--         7 units for each request in place of the cost; the fields follow "!15@0 " if the account has
+--         that calendar
 --         then one number per key: units * 256 + plan, plans counted from 0; negative if the
 --         units were refused already, and may only be strikes
 --         then, of a call without KEYS, the keys: accounts of several buckets that one node of a
 --         Cluster has, those of a bucket in a row; see charge.lua
 -- Returns now, then the sum of the tag and of all other numbers of the reply, modulo 2^52, by which the
--- caller knows the reply of this call, whole; then for each key: -1 for one of which nothing was done, because its bucket, or the hash of
--- its caps or meters, is not here; otherwise granted, the count of each window, and 0 when all else is as for
--- an account without strikes and bans in the windows of now; otherwise 1, the reset of each window,
--- repaired, strikes, the next strike's instant, and 0 without a ban or 1 for one in force, 2 for one
--- that this decision made, 3 for one that it only observed: until, length, field, offences, and of
--- those two how many strikes made it, and the instant of each. 2 or 3 in place of 0 or 1: the highest
--- count of each window before units of it were taken back, or 0, come next, see lowered.lua.
+-- caller knows the reply of this call, whole; then for each key
+--   -1 for one of which nothing was done, because its bucket, or the hash of its caps or meters, is not
+--   here; otherwise granted, the count of each window, and
+--   0 when all else is as for an account without strikes and bans in the windows of now; otherwise
+--   1, the reset of each window, repaired, strikes, the next strike's instant, and
+--   0 without a ban or 1 for one in force, 2 for one that this decision made, 3 for one that it only
+--   observed: until, length, field, offences, and of those two how many strikes made it, and the instant
+--   of each.
+-- 2 or 3 in place of the first 0 or 1: the highest count of each window before units of it were taken
+-- back, or 0, come next, see lowered.lua.
 
 -- Builds the function that decides any account, if the batch has an account that charge.lua leaves.
 local function decider()
@@ -325,7 +329,7 @@ local function decider()
     day_repaired = false
     if kept and stored.y and units > 0 then remember_waiting(key, stored.y, kept, now) end
     if kept and granted > 0 then
-      remember(key, granted, granted * cost, kept, now, plan.name)
+      remember(key, floor(now / DAY), granted, granted * cost, kept, now, plan.name)
       if holds then remember_holds(key, fields, holds, granted, kept, now) end
     end
 

@@ -99,7 +99,7 @@ end
 -- them. The charge has already happened, so nothing here fails the call. Both are below 0 for
 -- requests that turned out not to be admitted. `kept` is how long a day is remembered, in ms. `sum`, if
 -- given: the requests of the day, where they were added already.
-local function remember_on(key, day, admitted, units, kept, now, plan, sum)
+local function remember(key, day, admitted, units, kept, now, plan, sum)
   if not add_to_day(key, day, admitted, units - admitted, kept, now, plan, sum) then
     keep_waiting(key, day, admitted, units - admitted, kept)
   end
@@ -136,10 +136,6 @@ local function remember_holds(key, fields, holds, granted, kept, now)
       told[meter] = true
     end
   end
-end
-
-local function remember(key, admitted, units, kept, now, plan)
-  remember_on(key, floor(now / DAY), admitted, units, kept, now, plan)
 end
 
 -- Adds the numbers that wait in the account to their days.

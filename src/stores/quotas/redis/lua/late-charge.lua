@@ -38,7 +38,7 @@ local function settle_day(key, day, requests, units, plan)
     if requests < 0 or units < 0 then return -units end
     day = floor(now / DAY)
   end
-  remember_on(key, day, requests, units, kept, now, plan)
+  remember(key, day, requests, units, kept, now, plan)
   return 0
 end
 
