@@ -5,7 +5,6 @@ import { type AccountRef, accountId, bucketOf, parseAccountId } from "../account
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
 import type { WindowTotal } from "../outage-handler.ts";
 import type { AdminEvent } from "../quota-store.ts";
-import { parseBan } from "./decide-codec.ts";
 import { type BanChange, banChangeOf, type ToldBan } from "./invalidation-message.ts";
 import { createInvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
 import {
@@ -14,13 +13,8 @@ import {
 } from "./invalidation-subscriber.ts";
 import { PendingEvents } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
+import { parseBan } from "./stored-bans.ts";
 import { type RecentBan, ToldBans } from "./told-bans.ts";
-
-/**
- * The bucket that has the number of the last invalidation, and the changes that wait to be
- * reported.
- */
-export const EVENTS_BUCKET = 0;
 
 export type AccountChangesOptions = {
   readonly quotaClient: QuotaClient;

@@ -6,11 +6,12 @@ import type { Script } from "../../redis/script.ts";
 import { replyList, replyNumber, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, bucketOf } from "../account-ref.ts";
 import type { BanCause, ImposedBan, OnMissing, ResetScope, ResetWindow } from "../quota-store.ts";
-import { type AccountChanges, EVENTS_BUCKET } from "./account-changes.ts";
+import type { AccountChanges } from "./account-changes.ts";
 import { banCauseKey } from "./account-key.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "./account-scripts.ts";
-import { parseBanCause } from "./ban-cause.ts";
+import { EVENTS_BUCKET } from "./pending-events.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
+import { parseBanCause } from "./stored-bans.ts";
 import { counterField, fieldCounter } from "./window-fields.ts";
 
 /**

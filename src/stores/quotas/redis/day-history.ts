@@ -76,11 +76,9 @@ const COLUMNS = ["admitted", "beyond", "refused"] as const;
 
 function addHash(days: Map<number, DayTotals>, month: number, hash: Record<string, string>): void {
   const planOf = readPlans(hash);
-  const meterOf = (number: number) => {
-    return Object.keys(hash)
-      .find((name) => name.length > 1 && name.startsWith("#") && Number(hash[name]) === number)
-      ?.slice(1);
-  };
+  const meters = Object.keys(hash).filter((name) => name.length > 1 && name.startsWith("#"));
+  const meterOf = (number: number) =>
+    meters.find((name) => Number(hash[name]) === number)?.slice(1);
   for (const [name, text] of Object.entries(hash)) {
     const [field, count] = [Number(name), Number(text)];
     // A field that is not a number is damaged and is skipped.

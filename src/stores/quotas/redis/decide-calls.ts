@@ -47,18 +47,15 @@ export class DecideCalls {
     this.#onCall = onCall;
   }
 
-  /** See QuotaClient. */
   answeredUntilMs(): number {
     return Math.min(performance.now(), ...this.#unansweredMs);
   }
 
-  /** See QuotaClient. */
   decide(requests: readonly AccountRequest[], giveUpMs?: number): Promise<readonly CallOutcome[]> {
     const call = this.#observed(() => this.#decide(requests, giveUpMs));
     return call.catch(failed(requests.length));
   }
 
-  /** See QuotaClient. */
   decideGroups(
     groups: readonly (readonly AccountRequest[])[],
     giveUpMs?: number,

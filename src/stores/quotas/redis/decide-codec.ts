@@ -4,7 +4,8 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { replyList, unreadableFailure } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { parseWindowField, windowField } from "./window-fields.ts";
+import { banOf } from "./stored-bans.ts";
+import { windowField } from "./window-fields.ts";
 
 /**
  * One account of a call, with `quotaRequest.requests` requests. All accounts of a call share the ban
@@ -229,23 +230,4 @@ function readBan(reader: Reader): Ban {
   const ban = banOf(field, untilMs, lengthMs, reader.next());
   if (ban === undefined) throw unreadableFailure(`no window ${field}`);
   return ban;
-}
-
-/** The ban in field `b` of an account's hash; undefined if it is damaged. */
-export function parseBan(text: string): Ban | undefined {
-  const found = /^(\d+) (\d+) (\w+) (\d+)$/.exec(text);
-  if (found === null) return undefined;
-  return banOf(found[3] as string, Number(found[1]), Number(found[2]), Number(found[4]));
-}
-
-function banOf(
-  field: string,
-  untilMs: number,
-  lengthMs: number,
-  offences: number,
-): Ban | undefined {
-  const parts = parseWindowField(field);
-  if (parts === undefined) return undefined;
-  const ban = { untilMs, lengthMs, window: parts.window, offences };
-  return parts.operation === undefined ? ban : { ...ban, operation: parts.operation };
 }

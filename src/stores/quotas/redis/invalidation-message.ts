@@ -1,6 +1,6 @@
 import type { Ban } from "../../../core/quota/bans.ts";
 import type { WindowTotal } from "../outage-handler.ts";
-import { parseBan } from "./decide-codec.ts";
+import { parseBan } from "./stored-bans.ts";
 import { formatWindowField } from "./window-fields.ts";
 
 /** The ban of an account since `atMs` of the store's clock; undefined if it was lifted then. */

@@ -12,6 +12,7 @@ import {
   type ToldBan,
 } from "./invalidation-message.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
+import { EVENTS_BUCKET } from "./pending-events.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /**
@@ -73,8 +74,8 @@ export function createInvalidationChannel(prefix: string): InvalidationChannel {
   return {
     name: `${prefix}:events`,
     origin: randomUUID(),
-    versionKey: `${prefix}:{0}:version`,
-    logKey: `${prefix}:{0}:messages`,
+    versionKey: `${prefix}:{${EVENTS_BUCKET}}:version`,
+    logKey: `${prefix}:{${EVENTS_BUCKET}}:messages`,
   };
 }
 

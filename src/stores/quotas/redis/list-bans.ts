@@ -4,8 +4,8 @@ import { scanKeys } from "../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, parseAccountId } from "../account-ref.ts";
 import type { AccountBan, OnMissing } from "../quota-store.ts";
-import { parseBan } from "./decide-codec.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
+import { parseBan } from "./stored-bans.ts";
 
 /**
  * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or

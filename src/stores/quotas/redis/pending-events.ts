@@ -11,6 +11,8 @@ import type { QuotaClient } from "./quota-client.ts";
  * takes it.
  */
 const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
+/** The bucket of all that gateways tell each other of changes. */
+export const EVENTS_BUCKET = 0;
 const RECORDS_MAX = 10_000;
 
 /**
@@ -45,7 +47,7 @@ export class PendingEvents {
 
   constructor(quotaClient: QuotaClient) {
     this.#quotaClient = quotaClient;
-    this.key = `${quotaClient.prefix}:{0}:resets`;
+    this.key = `${quotaClient.prefix}:{${EVENTS_BUCKET}}:resets`;
   }
 
   /** Rejects if the store is unreachable. */
