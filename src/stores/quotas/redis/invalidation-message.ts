@@ -32,7 +32,7 @@ export const PENDING = "!resets";
 
 /** The accounts that a message names, and what it tells of them. */
 type AccountNews = {
-  /** Those of which anything but counts may have changed. */
+  /** Accounts of which anything but counts may have changed. */
   readonly changed: readonly string[];
   /** Undefined if more than their bans may have changed. */
   readonly banChange: BanChange | undefined;
