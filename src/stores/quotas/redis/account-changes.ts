@@ -75,10 +75,10 @@ export class AccountChanges {
     const forgotten = this.#forgetOne(accountRef, toldBan);
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
-    const notes = { isPending: !logsOwnChanges, toldBan };
-    const published = this.#publisher.publish(accountId(accountRef), notes);
+    const id = accountId(accountRef);
+    const published = this.#publisher.publish(id, { toldBan, isPending: !logsOwnChanges });
     const unpublished = await published.catch(toStoreFailure);
-    if (unpublished && logsOwnChanges) this.#tellAgain(event);
+    if (unpublished && logsOwnChanges) this.#publisher.publishSoon(id, toldBan);
     await forgotten;
     const failure = unpublished ?? unkept;
     if (failure) throw failure;
@@ -98,18 +98,13 @@ export class AccountChanges {
     const id = accountId(accountRef);
     const toldBan = { id, atMs, ban: undefined };
     void this.#forgetOne(accountRef, toldBan);
-    await this.#publisher.publish(id, { isPending: false, toldBan });
+    await this.#publisher.publish(id, { toldBan });
   }
 
-  /** See InvalidationPublisher.publishBanSoon. */
+  /** See InvalidationPublisher.publishSoon. */
   tellBanSoon(accountRef: AccountRef, atMs: number, ban: Ban): void {
-    this.#publisher.publishBanSoon({ id: accountId(accountRef), atMs, ban });
-  }
-
-  #tellAgain(event: AdminEvent): void {
-    const toldBan = toldBanOf(event);
-    if (toldBan !== undefined) this.#publisher.publishBanSoon(toldBan);
-    else this.#publisher.publishSoon(accountId(event.accountRef));
+    const id = accountId(accountRef);
+    this.#publisher.publishSoon(id, { id, atMs, ban });
   }
 
   /** See InvalidationPublisher.tellCounts. */
@@ -200,8 +195,9 @@ export class AccountChanges {
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
         if (isUntold) {
-          void this.#forgetOne(event.accountRef, toldBanOf(event));
-          this.#tellAgain(event);
+          const toldBan = toldBanOf(event);
+          void this.#forgetOne(event.accountRef, toldBan);
+          this.#publisher.publishSoon(accountId(event.accountRef), toldBan);
         }
         onAdminEvent(event);
       }

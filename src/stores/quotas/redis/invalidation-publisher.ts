@@ -79,12 +79,8 @@ export function createInvalidationChannel(prefix: string): InvalidationChannel {
   };
 }
 
-/**
- * `isPending`: the change waits in the store for one gateway to report. `toldBan` is given if nothing
- * but the ban of the account has changed.
- */
-type ChangeNotes = { readonly isPending: boolean; readonly toldBan: ToldBan | undefined };
-const NO_NOTES: ChangeNotes = { isPending: false, toldBan: undefined };
+/** `isPending`: the change waits in the store for one gateway to report. */
+type PublishOptions = { readonly toldBan?: ToldBan | undefined; readonly isPending?: boolean };
 
 /** Sends the messages of this gateway to the others. */
 export class InvalidationPublisher {
@@ -105,8 +101,11 @@ export class InvalidationPublisher {
     this.#channel = channel;
   }
 
-  /** Tells all other gateways immediately. Rejects if the store cannot be reached. */
-  publish(id: string, { isPending, toldBan }: ChangeNotes = NO_NOTES): Promise<void> {
+  /**
+   * Tells all other gateways immediately; `toldBan` is the ban of the account, if nothing but that has
+   * changed. Rejects if the store cannot be reached.
+   */
+  publish(id: string, { toldBan, isPending = false }: PublishOptions = {}): Promise<void> {
     const uncounted =
       toldBan === undefined ? id : `${formatToldBan(toldBan)} ${markerOf(banChangeOf(toldBan))}`;
     // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
@@ -140,15 +139,10 @@ export class InvalidationPublisher {
     this.#tellDenied(`PUBLISH ${name}`, refusal === "" ? undefined : toReplyFailure(refusal));
   }
 
-  /** Tells them soon: immediately, or together with other accounts if there are many. */
-  publishSoon(id: string): void {
-    this.#told.changed.add(id);
-    if (this.#pause === undefined) this.#sendSome();
-  }
-
-  /** The same if nothing but the ban of the account has changed. */
-  publishBanSoon(told: ToldBan): void {
-    this.#told.banned.add(formatToldBan(told));
+  /** The same soon: immediately, or together with other accounts if there are many. */
+  publishSoon(id: string, toldBan?: ToldBan): void {
+    if (toldBan === undefined) this.#told.changed.add(id);
+    else this.#told.banned.add(formatToldBan(toldBan));
     if (this.#pause === undefined) this.#sendSome();
   }
 

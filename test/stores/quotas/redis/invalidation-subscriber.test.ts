@@ -167,7 +167,8 @@ describe("a message that could not be sent", () => {
     await hears(reader);
     const total = { counter: "d", startMs: 0, endMs: undefined, used: 2 };
     teller.publisher.tellCounts("production:lowered", [total], 1);
-    teller.publisher.publishBanSoon({ id: "production:banned", atMs: 1, ban: undefined });
+    const id = "production:banned";
+    teller.publisher.publishSoon(id, { id, atMs: 1, ban: undefined });
     const missing = () => teller.denied.filter((what) => what === "INCR unsent:{0}:version");
     await eventually(() => missing().length >= 2);
     assert.deepEqual([reader.dropped, reader.learned], [[], []]);
