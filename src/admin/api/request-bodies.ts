@@ -1,7 +1,8 @@
 import { parseDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
-import { isValidPeriod, type NewKeys } from "../../core/keys/edit-rules.ts";
+import { isValidPeriod } from "../../core/keys/edit-rules.ts";
+import type { NewKeys } from "../../core/keys/new-keys.ts";
 import { type BodyResult, problemResponse } from "../http/response.ts";
 
 /** The members of a body in which the contract of its route finds no mistake. */

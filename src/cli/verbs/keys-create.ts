@@ -1,6 +1,6 @@
 import { quoteValue } from "../../base/messages.ts";
 import { issueKeys } from "../../core/keys/edit-keys.ts";
-import type { NewKeys } from "../../core/keys/edit-rules.ts";
+import type { NewKeys } from "../../core/keys/new-keys.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import {

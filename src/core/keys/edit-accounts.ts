@@ -1,7 +1,6 @@
 import { type Anchor, changeAnchor } from "../quota/calendar.ts";
 import { dayOf, formatDay } from "../quota/days.ts";
 import { effectiveMeters } from "../quota/meters.ts";
-import { replaceById } from "./edit-keys.ts";
 import {
   anchorError,
   conflictRefusal,
@@ -20,6 +19,7 @@ import {
   usageRefusal,
 } from "./edit-rules.ts";
 import { findAccount, unknownIdRefusal } from "./find-records.ts";
+import { replaceById } from "./record-index.ts";
 import type { AccountLimit, AccountRecord, Records } from "./records.ts";
 import { applyLimitChanges, type LimitChange } from "./window-limits.ts";
 

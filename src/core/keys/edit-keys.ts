@@ -1,31 +1,23 @@
-import { newCalendar } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { CAP_NUMBER_MAX } from "../quota/windows.ts";
 import { type CapChange, capsError, freeCapNumbers, holdsNumber, mergeCaps } from "./caps.ts";
 import {
-  accountConflict,
   conflictRefusal,
-  type EditRefusal,
   type EditResult,
   expiryError,
-  idTakenByKey,
   isValidPeriod,
   type KeyContext,
   keyTagOf,
-  missingLimitsError,
-  type NewKeys,
   nameError,
   networksError,
-  newKeysError,
   scopesError,
-  sortLimits,
-  storedMeta,
   usageRefusal,
 } from "./edit-rules.ts";
 import { findKeys, pickKey } from "./find-records.ts";
 import { digestKey, makeKey } from "./key.ts";
-import { FEW_RECORDS, freshId, type TakenIds, takenIds } from "./new-ids.ts";
-import { findById, isIndexed } from "./record-index.ts";
+import { freshId, type TakenIds, takenIds } from "./new-ids.ts";
+import { type NewKeys, newKeysError, ownersFor } from "./new-keys.ts";
+import { findById, replaceById } from "./record-index.ts";
 import {
   type AccountRecord,
   isWorking,
@@ -93,46 +85,6 @@ export function issueKeys(
   const keys = [...records.keys, ...issued.map(({ record }) => record)];
   const accounts = fresh.length === 0 ? records.accounts : [...records.accounts, ...fresh];
   return { ok: true, records: { keys, accounts }, issued };
-}
-
-/** The accounts of the new keys, one for all or one for each. `fresh` are not stored yet. */
-type Owners = { readonly of: readonly AccountRecord[]; readonly fresh: readonly AccountRecord[] };
-
-function ownersFor(
-  records: Records,
-  wanted: NewKeys,
-  context: KeyContext,
-  taken: TakenIds,
-): Owners | EditRefusal {
-  const { account, environment, plan } = wanted;
-  const present = account === undefined ? undefined : findById(records.accounts, account);
-  if (present !== undefined) {
-    const clash = accountConflict(present, wanted, context.nowMs);
-    return clash === undefined ? { of: [present], fresh: [] } : conflictRefusal(clash);
-  }
-  const limits = sortLimits(wanted.limits ?? []);
-  if (environment === undefined || plan === undefined) {
-    const missing = [environment ?? "--env", plan ?? "--plan"].filter((t) => t.startsWith("--"));
-    return usageRefusal(
-      `Missing ${missing.join(" and ")}: a new account needs an environment and a plan`,
-    );
-  }
-  const lacking = missingLimitsError(plan, limits, context);
-  if (lacking !== undefined) return usageRefusal(lacking);
-  const isKey = account === undefined ? undefined : idTakenByKey(records, account);
-  if (isKey !== undefined) return conflictRefusal(isKey);
-  const count = account === undefined ? (wanted.count ?? 1) : 1;
-  const of = Array.from({ length: count }, (): AccountRecord => {
-    const id = account ?? freshId("a_", context, taken);
-    taken.add(id);
-    const calendar = wanted.anchor === undefined ? undefined : newCalendar(wanted.anchor);
-    const meta = storedMeta(wanted.meta ?? {});
-    return {
-      ...{ id, environment, plan, limits, meta, createdMs: context.nowMs },
-      ...(calendar && { calendar }),
-    };
-  });
-  return { of, fresh: of };
 }
 
 /** A rotated key keeps working for this long by default (docs/reference/keys.md#rotation). */
@@ -299,23 +251,6 @@ function changedCaps(
 
 function tooManyCaps(account: string): string {
   return `Cannot cap one more key of account ${account}: ${CAP_NUMBER_MAX + 1} of its keys have caps or had some in the last year, those that ended too; a number is free a year after \`keys set ID --no-caps\``;
-}
-
-/** The list, in which records of `by` replace those with the same ids. */
-export function replaceById<T extends { readonly id: string }>(
-  list: readonly T[],
-  by: readonly T[],
-): readonly T[] {
-  if (by.length <= FEW_RECORDS && isIndexed(list)) {
-    const changed = [...list];
-    for (const record of by) {
-      const old = findById(list, record.id);
-      if (old !== undefined) changed[list.indexOf(old)] = record;
-    }
-    return changed;
-  }
-  const fresh = new Map(by.map((record) => [record.id, record]));
-  return list.map((record) => fresh.get(record.id) ?? record);
 }
 
 function make(

@@ -1,19 +1,10 @@
 import { quoteValue } from "../../base/messages.ts";
 import { isCidr } from "../address.ts";
-import { ANCHOR_DAY_MAX, anchorDays } from "../quota/calendar.ts";
+import { ANCHOR_DAY_MAX } from "../quota/calendar.ts";
 import { DAY_MS } from "../quota/days.ts";
 import { isMeterWindow, PLAN_METERS_MAX } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
-import { capsError } from "./caps.ts";
-import { findById } from "./record-index.ts";
-import {
-  type AccountLimit,
-  type AccountRecord,
-  type Cap,
-  isId,
-  type KeyRecord,
-  type Records,
-} from "./records.ts";
+import type { AccountLimit, AccountRecord, KeyRecord, Records } from "./records.ts";
 import { type LimitChange, windowLimitsError } from "./window-limits.ts";
 
 /**
@@ -30,27 +21,6 @@ export type KeyContext = {
 };
 
 /**
- * A request for `count` keys. An existing `account` determines environment, plan and limits.
- * Without `account` each key starts an account of its own.
- */
-export type NewKeys = {
-  readonly environment?: string | undefined;
-  readonly plan?: string | undefined;
-  readonly name?: string | undefined;
-  readonly account?: string | undefined;
-  readonly expiresInMs?: number | undefined;
-  readonly limits?: readonly AccountLimit[] | undefined;
-  readonly meta?: Readonly<Record<string, string>> | undefined;
-  readonly scopes?: readonly string[] | undefined;
-  readonly from?: readonly string[] | undefined;
-  /** Limits of each key alone. */
-  readonly caps?: readonly Cap[] | undefined;
-  /** The day of the month on which months of a new account begin. */
-  readonly anchor?: number | undefined;
-  readonly count?: number | undefined;
-};
-
-/**
  * usage: the input is wrong (exit 64, HTTP 400). unknown: there is no such ID (1, 404). refused:
  * not possible now (1, 409).
  */
@@ -63,7 +33,6 @@ export type EditRefusal = {
 /** `records` is the whole set after the edit. */
 export type EditResult<T> = ({ readonly ok: true; readonly records: Records } & T) | EditRefusal;
 
-const COUNT_MAX = 1000;
 /** Text for people on one line, as it may be stored. */
 export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
 /**
@@ -83,32 +52,6 @@ const NETWORKS_MAX = 64;
 /** The middle part of an environment's keys; undefined when there is no such environment. */
 export function keyTagOf({ environments }: KeyContext, environment: string): string | undefined {
   return environments.find(({ name }) => name === environment)?.keyTag;
-}
-
-/** The mistake in the request itself, independent of any records; undefined if there is none. */
-export function newKeysError(wanted: NewKeys, context: KeyContext): string | undefined {
-  const { environment, plan, account, expiresInMs, count = 1 } = wanted;
-  if (environment !== undefined && keyTagOf(context, environment) === undefined) {
-    const known = context.environments.map(({ name }) => name).join(", ");
-    return `Cannot issue a key for environment ${quoteValue(environment)} as it is unknown: expected ${known}`;
-  }
-  if (account !== undefined && !isId(account)) {
-    return `Cannot use the account ${quoteValue(account)}: an ID is 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..`;
-  }
-  if (!Number.isInteger(count) || count < 1 || count > COUNT_MAX) {
-    return `Cannot issue ${quoteValue(count)} keys: the count must be a whole number from 1 to ${COUNT_MAX}`;
-  }
-  return (
-    planError(plan, context) ??
-    limitsError(wanted.limits ?? [], context) ??
-    capsError(wanted.caps ?? []) ??
-    anchorError(wanted.anchor) ??
-    metaError(Object.entries(wanted.meta ?? {})) ??
-    nameError(wanted.name) ??
-    scopesError(wanted.scopes ?? []) ??
-    networksError(wanted.from ?? []) ??
-    expiryError(expiresInMs)
-  );
 }
 
 export function planError(plan: string | undefined, { plans }: KeyContext): string | undefined {
@@ -216,36 +159,6 @@ export function expiryError(expiresInMs: number | undefined): string | undefined
   return `Cannot use the expiry ${expiresInMs}ms: it must be from 1ms to 36525d`;
 }
 
-/**
- * The reason why an existing account cannot take a key on these terms. The account has its own
- * terms, which are changed in place, for all of its keys.
- */
-export function accountConflict(
-  account: AccountRecord,
-  wanted: NewKeys,
-  nowMs: number,
-): string | undefined {
-  const { environment, plan, limits, meta, anchor } = wanted;
-  if (environment !== undefined && environment !== account.environment) {
-    return `Cannot add a key for ${environment} to account ${account.id}, which lives in ${account.environment}: use another account`;
-  }
-  const otherPlan = plan !== undefined && plan !== account.plan;
-  const otherLimits =
-    limits !== undefined && limits.length > 0 && limitsText(limits) !== limitsText(account.limits);
-  if (otherPlan || otherLimits) {
-    const asked = terms(plan ?? account.plan, limits ?? account.limits);
-    return `Cannot add a key on ${asked} to account ${account.id}, which is on ${terms(account.plan, account.limits)}: name that or none, or change it for all of its keys with \`accounts set ${account.id}\``;
-  }
-  if (Object.entries(meta ?? {}).some(([name, value]) => (account.meta[name] ?? "") !== value)) {
-    return `Cannot add a key with other metadata to account ${account.id}: change that with \`accounts set ${account.id} --meta\``;
-  }
-  const { day, next } = anchorDays(account.calendar, nowMs);
-  if (anchor !== undefined && anchor !== (next?.day ?? day)) {
-    return `Cannot add a key with the anchor ${anchor} to account ${account.id}, whose anchor is ${next?.day ?? day}: change that with \`accounts set ${account.id} --anchor ${anchor}\``;
-  }
-  return undefined;
-}
-
 /** The mistake of a key whose account, `owner`, is not there or lives in another environment. */
 export function ownerError(
   { account, environment }: Pick<KeyRecord, "account" | "environment">,
@@ -254,17 +167,6 @@ export function ownerError(
   if (owner === undefined) return `there is no account ${account}`;
   if (owner.environment === environment) return undefined;
   return `account ${account} lives in ${owner.environment}, not in ${environment}`;
-}
-
-/** The reason why an id cannot be that of a new account: an id means one thing. */
-export function idTakenByKey({ keys }: Records, account: string): string | undefined {
-  const owner = findById(keys, account);
-  if (owner === undefined) return undefined;
-  return `Cannot name an account ${account}, as that is a key of account ${owner.account}`;
-}
-
-function terms(plan: string, limits: readonly AccountLimit[]): string {
-  return limits.length === 0 ? `plan ${plan}` : `plan ${plan} with ${limitsText(limits)}`;
 }
 
 /** "minute=500 day=9", in the order of the windows. */

@@ -1,13 +1,10 @@
 import type { KeyContext } from "./edit-rules.ts";
 import { BASE62 } from "./key.ts";
-import { findById, isIndexed } from "./record-index.ts";
+import { FEW_RECORDS, findById, isIndexed } from "./record-index.ts";
 import type { Records } from "./records.ts";
 
 /** Ids that a new one must not have. New ids are added to it too. */
 export type TakenIds = { has(id: string): boolean; add(id: string): void };
-
-/** Up to this number of records are looked up one by one. For more, a set is built. */
-export const FEW_RECORDS = 8;
 
 /** Ids of keys and accounts. A new id is none of them, so an ID means one thing. */
 export function takenIds({ keys, accounts }: Records, count: number): TakenIds {

@@ -7,6 +7,9 @@ export type HasId = { readonly id: string };
  */
 const indexes = new WeakMap<readonly HasId[], Index<HasId>>();
 
+/** Up to this number of records are looked up one by one. For more, a set is built. */
+export const FEW_RECORDS = 8;
+
 /** Finds a record by its id. */
 type Index<T> = { get(id: string): T | undefined };
 
@@ -32,4 +35,21 @@ export function findById<T extends HasId>(list: readonly T[], id: string): T | u
   if (index !== undefined) return index.get(id);
   for (const one of list) if (one.id === id) return one;
   return undefined;
+}
+
+/** The list, in which records of `by` replace those with the same ids. */
+export function replaceById<T extends { readonly id: string }>(
+  list: readonly T[],
+  by: readonly T[],
+): readonly T[] {
+  if (by.length <= FEW_RECORDS && isIndexed(list)) {
+    const changed = [...list];
+    for (const record of by) {
+      const old = findById(list, record.id);
+      if (old !== undefined) changed[list.indexOf(old)] = record;
+    }
+    return changed;
+  }
+  const fresh = new Map(by.map((record) => [record.id, record]));
+  return list.map((record) => fresh.get(record.id) ?? record);
 }

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { issueKeys } from "../../../src/core/keys/edit-keys.ts";
-import { type NewKeys, PERIOD_MS_MAX } from "../../../src/core/keys/edit-rules.ts";
+import { PERIOD_MS_MAX } from "../../../src/core/keys/edit-rules.ts";
 import { checkKeyFormat, digestKey } from "../../../src/core/keys/key.ts";
+import type { NewKeys } from "../../../src/core/keys/new-keys.ts";
 import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 import { DAY, FREE, first, issue, LIMITS, NOON, refusal, ring } from "./ring.ts";

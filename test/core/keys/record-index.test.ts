@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { suspendAccount, updateAccounts } from "../../../src/core/keys/edit-accounts.ts";
-import { issueKeys, replaceById, rotateKey, updateKey } from "../../../src/core/keys/edit-keys.ts";
+import { issueKeys, rotateKey, updateKey } from "../../../src/core/keys/edit-keys.ts";
 import type { KeyContext } from "../../../src/core/keys/edit-rules.ts";
-import { findById, setIndex } from "../../../src/core/keys/record-index.ts";
+import { findById, replaceById, setIndex } from "../../../src/core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../src/core/keys/records.ts";
 
 const COUNT = 1_000;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { issueKeys } from "../../../src/core/keys/edit-keys.ts";
-import type { EditRefusal, KeyContext, NewKeys } from "../../../src/core/keys/edit-rules.ts";
+import type { EditRefusal, KeyContext } from "../../../src/core/keys/edit-rules.ts";
+import type { NewKeys } from "../../../src/core/keys/new-keys.ts";
 import { NO_RECORDS, type Records } from "../../../src/core/keys/records.ts";
 import type { Limit } from "../../../src/core/quota/windows.ts";
 

@@ -1,8 +1,6 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { replaceById } from "../../../core/keys/edit-keys.ts";
 import { maskKeys } from "../../../core/keys/key.ts";
-import { FEW_RECORDS } from "../../../core/keys/new-ids.ts";
-import { findById } from "../../../core/keys/record-index.ts";
+import { FEW_RECORDS, findById, replaceById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import { type ReadRecords, RecordCollector } from "../records/record-collector.ts";
 import { sortByAge } from "../records/sort-by-age.ts";
