@@ -53,3 +53,8 @@ export function replaceById<T extends { readonly id: string }>(
   const fresh = new Map(by.map((record) => [record.id, record]));
   return list.map((record) => fresh.get(record.id) ?? record);
 }
+
+/** The ids of records. */
+export function idsOf(records: readonly HasId[]): ReadonlySet<string> {
+  return new Set(records.map(({ id }) => id));
+}

@@ -3,7 +3,7 @@ import { it } from "vitest";
 import { suspendOne } from "../../../src/admin/api/accounts.ts";
 import type { ApiRequest } from "../../../src/admin/api/api-request.ts";
 import type { KeyStore } from "../../../src/stores/keys/key-store.ts";
-import { checkedChanges } from "../../../src/stores/keys/records/record-changes.ts";
+import { checkEdit } from "../../../src/stores/keys/records/check-edit.ts";
 import { RecordSet } from "../../../src/stores/keys/records/record-set.ts";
 import { accountFor, record } from "../../stores/keys/record.ts";
 
@@ -27,7 +27,8 @@ it("a suspension looks at few of many accounts and keys, once a first one has fo
     const before = set.records;
     const { records, result } = edit(before);
     const find = (digest: string) => set.find(digest);
-    await set.replace(records, await checkedChanges(before, records, find));
+    const checked = await checkEdit({ records: before, damaged: [] }, records, find);
+    await set.replace(checked.records, checked.changes);
     return result;
   };
   const deps = {

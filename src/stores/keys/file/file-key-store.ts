@@ -13,8 +13,7 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
-import { joinOrphans } from "../records/orphans.ts";
-import { checkedChanges, refuseOverDamaged } from "../records/record-changes.ts";
+import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 
@@ -117,7 +116,11 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   refuseOverDamaged(after: Records): void {
-    refuseOverDamaged({ ...this.#reading, records: this.held.records }, after);
+    refuseOverDamaged(this.#known, after);
+  }
+
+  get #known(): Pick<ReadRecords, "damaged" | "records"> {
+    return { damaged: this.#reading.damaged, records: this.held.records };
   }
 
   protected reread(): Promise<void> {
@@ -170,10 +173,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   /** Called with the lock held, on the newest records. */
   async #write(edited: Records): Promise<void> {
     const { path } = this.#options;
-    const { records, damaged } = joinOrphans(this.#reading.damaged, edited);
     const find = (digest: string) => this.held.find(digest);
-    const changes = await checkedChanges(this.held.records, records, find);
-    this.refuseOverDamaged(records);
+    const { records, changes, damaged } = await checkEdit(this.#known, edited, find);
     const id = this.#id ?? newRecordsId();
     const text = encodeKeyFile(records, damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {
@@ -183,7 +184,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     // Damaged records have other places now, so the file is read again to find them.
     if (this.#reading.damaged.length > 0) return this.#read();
     this.#seen = await look(path);
-    if (records !== this.held.records) await this.held.replace(records, changes);
+    await this.held.replace(records, changes);
   }
 
   /** Takes over the file if it changed. Rejects, changing nothing, if the file cannot be used. */

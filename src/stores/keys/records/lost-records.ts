@@ -1,4 +1,5 @@
 import { formatCount } from "../../../base/messages.ts";
+import { type HasId, idsOf } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 
 /** The most ids in one line of the log. */
@@ -56,10 +57,7 @@ export class LostRecords {
   }
 }
 
-function union<T extends { readonly id: string }>(
-  lost: ReadonlyMap<string, T>,
-  records: readonly T[],
-): readonly T[] {
-  const known = new Set(records.map(({ id }) => id));
+function union<T extends HasId>(lost: ReadonlyMap<string, T>, records: readonly T[]): readonly T[] {
+  const known = idsOf(records);
   return [...records, ...[...lost.values()].filter(({ id }) => !known.has(id))];
 }

@@ -1,3 +1,4 @@
+import { idsOf } from "../../../core/keys/record-index.ts";
 import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/records.ts";
 import type { ReadRecords } from "./record-collector.ts";
 
@@ -13,7 +14,7 @@ export function joinOrphans(
 ): { readonly records: Records; readonly damaged: ReadRecords["damaged"] } {
   const orphans = new Map(damaged.flatMap(({ orphan }) => (orphan ? [[orphan.id, orphan]] : [])));
   if (orphans.size === 0) return { records: { keys, accounts }, damaged };
-  const names = new Set(accounts.map(({ id }) => id));
+  const names = idsOf(accounts);
   const joined = new Set<KeyRecord>();
   const all = keys.map((key) => {
     const orphan = orphans.get(key.id);

@@ -1,4 +1,4 @@
-import { findById, type HasId } from "../../../core/keys/record-index.ts";
+import { findById, type HasId, idsOf } from "../../../core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ListChanges, RecordChanges } from "../records/record-changes.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -71,8 +71,4 @@ export function isEqual<T>(
 ): boolean {
   if (a === undefined || b === undefined) return a === b;
   return encode(a) === encode(b);
-}
-
-function idsOf(records: readonly HasId[]): ReadonlySet<string> {
-  return new Set(records.map(({ id }) => id));
 }

@@ -16,13 +16,8 @@ import {
   type RecordTroubles,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
-import { joinOrphans } from "../records/orphans.ts";
-import {
-  checkedChanges,
-  compareRecords,
-  type RecordChanges,
-  refuseOverDamaged,
-} from "../records/record-changes.ts";
+import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
+import { compareRecords, type RecordChanges } from "../records/record-changes.ts";
 import { idOfCopy, isFromVersion, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
 import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
@@ -218,10 +213,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const { records: edited, result } =
         lost && again ? { records: again, result: lost.result } : edit(before.records);
       if (edited === before.records) return result;
-      const { records, damaged } = joinOrphans(before.damaged, edited);
       const find = (digest: string) => this.held.find(digest);
-      const changes = await checkedChanges(before.records, records, find);
-      this.refuseOverDamaged(records);
+      const { records, changes, damaged } = await checkEdit(before, edited, find);
       const to = versionAfter(before.version);
       const after = await this.#redisRecords.put({ ...before, damaged }, { records, changes, to });
       if (typeof after !== "string") {

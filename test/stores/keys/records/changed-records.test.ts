@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import type { KeyRecord, Records } from "../../../../src/core/keys/records.ts";
 import { exportLines } from "../../../../src/stores/keys/file/export-records.ts";
 import { importNow, prepareImport } from "../../../../src/stores/keys/file/import-records.ts";
-import { checkedChanges } from "../../../../src/stores/keys/records/record-changes.ts";
+import { checkEdit } from "../../../../src/stores/keys/records/check-edit.ts";
 import { accountFor, record, withAccounts } from "../record.ts";
 
 const [first, second, third] = [record("k_1"), record("k_2"), record("k_3")] as const;
@@ -12,7 +12,7 @@ const before = withAccounts(first, second);
 async function isRefused(after: Records): Promise<boolean> {
   const find = (digest: string) => before.keys.find((key) => key.digest === digest);
   try {
-    await checkedChanges(before, after, find);
+    await checkEdit({ records: before, damaged: [] }, after, find);
     return false;
   } catch (error) {
     assert.match(String(error), /an id or a digest comes twice, or an account is missing/);
