@@ -50,26 +50,23 @@ export async function openFileKeyStore(options: FileKeyStoreOptions): Promise<Ke
   return store;
 }
 
-/** The identity of one content of the file: the inode, since every change is a rename. */
-type FileIdentity = { readonly identity: string; readonly exists: boolean };
-
+/** The identity of the content of a file that is not there. */
+const MISSING = "";
 /** The identity of records that were read by another process: the file has other ones. */
 const IN_FORCE = "in force";
 
 class FileKeyStore extends CachedKeyStore implements KeyStore {
   readonly ready = true;
   readonly #options: FileKeyStoreOptions;
-  #seen: FileIdentity = { identity: "", exists: false };
-  #reading: Pick<ReadRecords, "damaged" | "needsUpgrade"> = { damaged: [], needsUpgrade: false };
+  /** The identity of the content that was read last. */
+  #seen = MISSING;
+  #damaged: ReadRecords["damaged"] = [];
   #id: string | undefined;
   /** The content that was refused last. It is not read again until it changes. */
   #refused: { readonly identity: string; readonly error: DamagedFileError } | undefined;
-  #trouble: string | undefined;
-  /** The trouble that was logged last, in full. */
-  #told: string | undefined;
+  /** Why the newest content cannot be read: for the log, and for the readiness check. */
+  #trouble: { readonly message: string; readonly why: string } | undefined;
   #unreadable = 0;
-  #timer: NodeJS.Timeout | undefined;
-  #closed = false;
 
   constructor(options: FileKeyStoreOptions) {
     super();
@@ -80,9 +77,9 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const { path, watch, inForce } = this.#options;
     if (inForce !== undefined) {
       await this.held.replace(inForce);
-      this.#seen = { identity: IN_FORCE, exists: true };
+      this.#seen = IN_FORCE;
       await this.#follow(false);
-      return this.#next();
+      return this.#pollFile();
     }
     await this.#read();
     if (!watch) return;
@@ -91,10 +88,10 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
       throw damagedFileError(
         path,
         text,
-        this.#reading.damaged.flatMap(({ mistakes }) => mistakes),
+        this.#damaged.flatMap(({ mistakes }) => mistakes),
       );
     }
-    this.#next();
+    this.#pollFile();
   }
 
   async identity(): Promise<RecordsIdentity> {
@@ -104,15 +101,14 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
-    if (this.#trouble !== undefined) return { ok: false, why: this.#trouble };
-    const { length } = this.#reading.damaged;
+    if (this.#trouble !== undefined) return { ok: false, why: this.#trouble.why };
+    const { length } = this.#damaged;
     if (length === 0) return { ok: true };
     return { ok: false, why: `${length} records in the keys file are damaged: the log names them` };
   }
 
   troubles(): RecordTroubles {
-    const damaged = this.#reading.damaged.length;
-    return { ...NO_TROUBLES, damaged, unreadable: this.#unreadable };
+    return { ...NO_TROUBLES, damaged: this.#damaged.length, unreadable: this.#unreadable };
   }
 
   refuseOverDamaged(after: Records): void {
@@ -120,7 +116,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   get #known(): Pick<ReadRecords, "damaged" | "records"> {
-    return { damaged: this.#reading.damaged, records: this.held.records };
+    return { damaged: this.#damaged, records: this.held.records };
   }
 
   protected reread(): Promise<void> {
@@ -128,8 +124,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
+    this.stopPolling();
     await this.queue.idle();
   }
 
@@ -182,18 +177,19 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     });
     this.#id = id;
     // Damaged records have other places now, so the file is read again to find them.
-    if (this.#reading.damaged.length > 0) return this.#read();
-    this.#seen = await look(path);
+    if (this.#damaged.length > 0) return this.#read();
+    this.#seen = await identityOf(path);
     await this.held.replace(records, changes);
   }
 
   /** Takes over the file if it changed. Rejects, changing nothing, if the file cannot be used. */
   async #read(): Promise<void> {
     const { path, now = Date.now } = this.#options;
-    const seen = await look(path);
-    if (seen.identity === this.#seen.identity) return;
-    if (seen.identity === this.#refused?.identity) throw this.#refused.error;
-    if (!seen.exists) throw new Error(`Cannot find the keys file ${path} any more: put it back`);
+    const seen = await identityOf(path);
+    if (seen === this.#seen) return;
+    if (seen === this.#refused?.identity) throw this.#refused.error;
+    if (seen === MISSING)
+      throw new Error(`Cannot find the keys file ${path} any more: put it back`);
     const bytes = await readRegularFile(path).catch((cause: unknown) => {
       throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
@@ -201,24 +197,23 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     try {
       reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: now() });
     } catch (error) {
-      if (error instanceof DamagedFileError) this.#refused = { identity: seen.identity, error };
+      if (error instanceof DamagedFileError) this.#refused = { identity: seen, error };
       throw error;
     }
     const mistakes = reading.damaged.flatMap((each) => each.mistakes);
-    const toldOf = () => damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
-    this.damageLines = mistakes.length === 0 ? [] : toldOf();
-    this.#reading = reading;
+    this.damageLines =
+      mistakes.length === 0
+        ? []
+        : damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
+    this.#damaged = reading.damaged;
     this.#id = reading.id;
     await this.held.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;
   }
 
-  #next(): void {
-    if (this.#closed) return;
-    this.#timer = setTimeout(() => {
-      void this.queue.run(() => this.#follow(false)).finally(() => this.#next());
-    }, POLL_MS).unref();
+  #pollFile(): void {
+    this.poll(POLL_MS, () => this.queue.run(() => this.#follow(false)));
   }
 
   /**
@@ -231,26 +226,23 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const damageBefore = this.damageLines;
     try {
       await this.#read();
-      this.#trouble = undefined;
-      if (before !== undefined) report("info", "keys_readable", { path });
     } catch (cause) {
       const { message } = cause as Error;
+      const isDamaged = cause instanceof DamagedFileError;
       this.#unreadable += 1;
-      this.#trouble =
-        cause instanceof DamagedFileError
-          ? "the keys file is damaged: the log says where"
-          : message;
-      if (this.#told !== message) {
-        report("error", "keys_unreadable", {
-          path,
-          why: `${message}. The keys read before stay in use`,
-        });
+      this.#trouble = {
+        message,
+        why: isDamaged ? "the keys file is damaged: the log says where" : message,
+      };
+      if (before?.message !== message) {
+        const why = `${message}. The keys read before stay in use`;
+        report("error", "keys_unreadable", { path, why });
       }
-      this.#told = message;
       if (strict) throw cause;
       return;
     }
-    this.#told = undefined;
+    this.#trouble = undefined;
+    if (before !== undefined) report("info", "keys_readable", { path });
     if (this.damageLines === damageBefore) return;
     if (this.damageLines.length > 0) {
       report("error", "keys_damaged", {
@@ -263,14 +255,13 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 }
 
-async function look(path: string): Promise<FileIdentity> {
+/** The identity of the content of the file: its inode tells, because every change is a rename. */
+async function identityOf(path: string): Promise<string> {
   try {
     const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
-    return { identity: [ino, size, mtimeNs, ctimeNs].join(), exists: true };
+    return [ino, size, mtimeNs, ctimeNs].join();
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
-      return { identity: "", exists: false };
-    }
+    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return MISSING;
     throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
   }
 }

@@ -1,6 +1,6 @@
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
-import type { RecordEdit, RecordTroubles } from "../key-store.ts";
+import type { RecordEdit } from "../key-store.ts";
 import { RecordSet } from "./record-set.ts";
 
 /**
@@ -12,6 +12,8 @@ export abstract class CachedKeyStore {
   protected readonly queue = new SerialQueue();
   /** A line for each mistake in a damaged record. */
   protected damageLines: readonly string[] = [];
+  #timer: NodeJS.Timeout | undefined;
+  #isPolling = true;
 
   find(digest: string): KeyRecord | undefined {
     return this.held.find(digest);
@@ -33,10 +35,6 @@ export abstract class CachedKeyStore {
     return this.damageLines;
   }
 
-  abstract troubles(): RecordTroubles;
-
-  abstract refuseOverDamaged(after: Records): void;
-
   change<T>(edit: RecordEdit<T>): Promise<T> {
     return this.queue.run(() => this.apply(edit));
   }
@@ -47,6 +45,19 @@ export abstract class CachedKeyStore {
 
   betweenChanges<T>(work: (reread: () => Promise<void>) => Promise<T>): Promise<T> {
     return this.queue.run(() => work(() => this.reread()));
+  }
+
+  /** Looks again and again, with a pause before each time, until `stopPolling`. */
+  protected poll(pauseMs: number, look: () => Promise<void>): void {
+    if (!this.#isPolling) return;
+    this.#timer = setTimeout(() => {
+      void look().finally(() => this.poll(pauseMs, look));
+    }, pauseMs).unref();
+  }
+
+  protected stopPolling(): void {
+    this.#isPolling = false;
+    clearTimeout(this.#timer);
   }
 
   /** KeyStore.refresh, while no change is being made. */

@@ -69,7 +69,7 @@ export async function openRedisKeyStore(options: RedisKeyStoreOptions): Promise<
   const link = (options.connect ?? connectRedis)(options);
   const store = new RedisKeyStore(link, createRedisRecords(link, prefix, now), copy, options);
   try {
-    await store.open(watch);
+    await store.open();
   } catch (cause) {
     await store.close();
     if (cause instanceof DamagedFileError) throw cause;
@@ -88,10 +88,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   readonly #redisRecords: RedisRecords;
   readonly #copy: DiskCopy | undefined;
   readonly #reports: RecordReports;
-  readonly #options: Pick<
-    RedisKeyStoreOptions,
-    "address" | "prefix" | "report" | "watch" | "inForce" | "copyFile" | "writesCopy"
-  >;
+  readonly #options: RedisKeyStoreOptions;
   /** The version of the records in the copy on disk at the start; "" if that is unknown. */
   #copied: string;
   /** The state of Redis when this process last read it; undefined before the first read. */
@@ -103,8 +100,6 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   #ready = false;
   #subscription: { restart(): void } | undefined;
   #missed = false;
-  #timer: NodeJS.Timeout | undefined;
-  #closed = false;
 
   constructor(
     link: Link,
@@ -124,8 +119,9 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     this.#missingEnds = new MissingEnds(redisRecords, this.#reports);
   }
 
-  async open(watch: boolean): Promise<void> {
-    const found = this.#options.inForce ?? this.#copy?.found?.records;
+  async open(): Promise<void> {
+    const { inForce, watch, report } = this.#options;
+    const found = inForce ?? this.#copy?.found?.records;
     if (found !== undefined) {
       await this.held.replace(found);
       this.#ready = true;
@@ -138,7 +134,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     if (damaged === undefined) return;
     if (!this.#ready) throw damaged;
     const why = `${damaged.message}. The gateway goes on without this copy`;
-    this.#options.report("error", "keys_copy_damaged", { file: damaged.file, why });
+    report("error", "keys_copy_damaged", { file: damaged.file, why });
   }
 
   get ready(): boolean {
@@ -162,11 +158,6 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     return placeOf(this.#options);
   }
 
-  /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
-  protected reread(): Promise<void> {
-    return this.#refresh();
-  }
-
   override change<T>(edit: RecordEdit<T>): Promise<T> {
     return super.change(edit).catch((error) => {
       if (!(error instanceof StoreFailure)) throw error;
@@ -177,8 +168,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   async close(): Promise<void> {
-    this.#closed = true;
-    clearTimeout(this.#timer);
+    this.stopPolling();
     await this.#link.close();
     await this.queue.idle();
     await this.#copy?.close();
@@ -194,7 +184,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const tell = deniedReporter(address.shown, report);
     this.#subscription = this.#link.subscribe(channel, tellingRefused(tell, channel, heard));
     await this.#look(false);
-    this.#next();
+    this.poll(POLL_MS, () => this.#look(true));
   }
 
   refuseOverDamaged(after: Records): void {
@@ -204,7 +194,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
   protected async apply<T>(edit: RecordEdit<T>): Promise<T> {
     let lost: (LostWrite & { readonly result: T }) | undefined;
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
-      await this.#refresh();
+      await this.reread();
       // An edit of the records in Redis would not know the ends that they lack.
       const { cause } = this.#missingEnds;
       if (cause !== undefined) throw cause;
@@ -227,7 +217,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     throw new Error("Cannot change the keys: too many others are changing them. Try again");
   }
 
-  async #refresh(): Promise<void> {
+  /** Takes over the records in Redis. Rejects, changing nothing, if they cannot be read. */
+  protected async reread(): Promise<void> {
     for (let tried = 1; tried <= TRIES_MAX; tried++) {
       const before = this.#snapshot;
       const mark = await this.#redisRecords.mark();
@@ -337,12 +328,5 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     } catch (cause) {
       this.#reports.unreadable(cause, this.held.records);
     }
-  }
-
-  #next(): void {
-    if (this.#closed) return;
-    this.#timer = setTimeout(() => {
-      void this.#look(true).finally(() => this.#next());
-    }, POLL_MS).unref();
   }
 }
