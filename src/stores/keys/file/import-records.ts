@@ -1,7 +1,6 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { cleanText } from "../../../base/messages.ts";
 import { holdsNumber } from "../../../core/keys/caps.ts";
-import { canBeSent } from "../../../core/keys/credentials.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -16,13 +15,7 @@ import {
   planError,
   scopesError,
 } from "../../../core/keys/edit-rules.ts";
-import {
-  checkKeyText,
-  containsKey,
-  digestKey,
-  type ForeignKeyFormat,
-  maskKeys,
-} from "../../../core/keys/key.ts";
+import { containsKey, digestKey, type ForeignKeyFormat, maskKeys } from "../../../core/keys/key.ts";
 import { freshId, type TakenIds } from "../../../core/keys/new-ids.ts";
 import {
   type AccountRecord,
@@ -34,6 +27,7 @@ import {
 import { RecordReader } from "../records/record-format.ts";
 import type { ImportLine } from "./import-lines.ts";
 import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
+import { checkPlainLine } from "./plain-lines.ts";
 import { accountDifferences, keyDifferences } from "./record-differences.ts";
 
 export type ImportOptions = {
@@ -180,39 +174,19 @@ class RecordImport {
     return this.#misread() ?? this.#key(key, isKept);
   }
 
-  /** The mistake in a line with a key itself. The key is never repeated. */
+  /** The mistake in a line with a key itself; undefined if the line was taken in. */
   #takePlain(value: unknown): string | undefined {
-    if (typeof value !== "object" || value === null) return NO_PLAIN;
-    const { key, account, plan, environment, name = "", ...others } = value as PlainKeyLine;
-    const strange = Object.keys(others)[0];
-    if (strange !== undefined) return `a member is unknown: ${NO_PLAIN}`;
-    const texts = [key, account, plan, environment, name];
-    if (!texts.every((text) => typeof text === "string")) return NO_PLAIN;
-    const { context, foreignKeys } = this.#options;
-    // Both are stored as they are, and the account goes to the backend and into the log.
-    if (containsKey(account, foreignKeys)) return "account holds a whole key";
-    if (containsKey(name, foreignKeys)) return "name holds a whole key";
-    const keyTag = keyTagOf(context, environment);
-    if (keyTag === undefined) return `environment ${JSON.stringify(environment)} is unknown`;
-    const shape = checkKeyText(key, { keyPrefix: context.keyPrefix, keyTag, foreignKeys });
-    if (!shape.ok) {
-      return `the key has no shape that is configured (${shape.refusal.why}): see foreignKeys`;
-    }
-    if (!canBeSent(key)) return "the key cannot be sent: a request has 16 to 512 characters of one";
-    const terms = {
-      id: account,
-      environment,
-      plan,
-      limits: [],
-      meta: {},
-      createdMs: context.nowMs,
-    };
+    const line = checkPlainLine(value, this.#options);
+    if (typeof line === "string") return line;
+    const { key, account, plan, environment, name } = line;
+    const { context } = this.#options;
+    const createdMs = context.nowMs;
+    const terms = { id: account, environment, plan, limits: [], meta: {}, createdMs };
     const mistake = this.#account(terms);
     if (mistake !== undefined) return mistake;
     const digest = digestKey(key);
-    const known = this.#byDigest.get(digest);
-    const id = known?.id ?? freshId("k_", context, this.#taken);
-    const rest = { name, environment, account, scopes: [], from: [], createdMs: context.nowMs };
+    const id = this.#byDigest.get(digest)?.id ?? freshId("k_", context, this.#taken);
+    const rest = { name, environment, account, scopes: [], from: [], createdMs };
     return this.#key({ ...rest, id, digest });
   }
 
@@ -328,14 +302,5 @@ class RecordImport {
   }
 }
 
-type PlainKeyLine = {
-  readonly key: string;
-  readonly account: string;
-  readonly plan: string;
-  readonly environment: string;
-  readonly name?: string;
-};
-
 const NO_RECORD =
   'it is no line of `keys export`: lines {"key","account","plan","environment"} need --plain';
-const NO_PLAIN = 'expected {"key","account","plan","environment"}, all of them texts, and "name"';
