@@ -2,11 +2,8 @@ import { setTimeout as pause } from "node:timers/promises";
 import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { Records } from "../../core/keys/records.ts";
-import {
-  decodeExport,
-  diffRecords,
-  type RecordPatch,
-} from "../../stores/keys/file/record-patch.ts";
+import { decodeExport } from "../../stores/keys/file/export-records.ts";
+import { diffRecords, type RecordPatch } from "../../stores/keys/file/record-patch.ts";
 import {
   type CommandKeys,
   IS_DAMAGED,

@@ -1,4 +1,6 @@
+import { inSlices } from "../../../base/event-loop.ts";
 import type { Records } from "../../../core/keys/records.ts";
+import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
 
 /**
@@ -21,4 +23,34 @@ function withoutImport<T extends { readonly importId?: string }>(record: T): T {
 
 function marked(record: "account" | "key", text: string): string {
   return `{"record":"${record}",${text.slice(1)}`;
+}
+
+/**
+ * The records in the lines of an export. Rejects with an Error that names the first line that is
+ * not a record.
+ */
+export async function decodeExport(text: string, nowMs: number): Promise<Records> {
+  const collector = new RecordCollector();
+  await inSlices(text.split("\n"), (line, index) => {
+    if (line === "") return;
+    const { record, ...value } = parseObject(line) as { readonly record?: unknown };
+    if (record === "account") collector.account(value, ["line", index + 1]);
+    else collector.key(value, ["line", index + 1]);
+  });
+  const { records, damaged } = await collector.end({ keys: [], accounts: [] }, nowMs);
+  const [mistake] = damaged.flatMap((one) => one.mistakes);
+  if (mistake === undefined) return records;
+  throw new Error(
+    `Cannot read the records of the gateway: ${mistake.path.join(" ")}: ${mistake.why}`,
+  );
+}
+
+/** The object that a text is as JSON; an empty one if it is none. */
+export function parseObject(text: string): object {
+  try {
+    const value: unknown = JSON.parse(text);
+    return typeof value === "object" && value !== null ? value : {};
+  } catch {
+    return {};
+  }
 }

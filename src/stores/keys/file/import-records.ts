@@ -24,11 +24,11 @@ import {
   type KeyRecord,
   type Records,
 } from "../../../core/keys/records.ts";
+import { accountDifferences, keyDifferences } from "../records/record-differences.ts";
 import { RecordReader } from "../records/record-format.ts";
 import type { ImportLine } from "./import-lines.ts";
 import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
 import { checkPlainLine } from "./plain-lines.ts";
-import { accountDifferences, keyDifferences } from "./record-differences.ts";
 
 export type ImportOptions = {
   /**

@@ -1,4 +1,3 @@
-import { inSlices } from "../../../base/event-loop.ts";
 import {
   conflictRefusal,
   type EditResult,
@@ -9,6 +8,7 @@ import { findById } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
+import { parseObject } from "./export-records.ts";
 
 /**
  * One changed record, for a change by a process that does not hold the records: its text before
@@ -54,7 +54,7 @@ export async function preparePatch(
 ): Promise<(records: Records) => EditResult<unknown>> {
   const collector = new RecordCollector(() => true);
   for (const [index, { record, after }] of patches.entries()) {
-    collector[record](parsed(after), ["changes", index]);
+    collector[record](parseObject(after), ["changes", index]);
   }
   const { records: fresh, damaged } = await collector.end({ keys: [], accounts: [] }, nowMs);
   const mistakes = damaged.flatMap((one) => one.mistakes);
@@ -149,33 +149,4 @@ function merge<T extends AccountRecord | KeyRecord>(
   }
   const replaced = before.map((one) => byId.get(one.id) ?? one);
   return [...replaced, ...fresh.filter(({ id }) => !present.has(id))];
-}
-
-/**
- * The records in the lines of an export. Rejects with an Error that names the first line that is
- * not a record.
- */
-export async function decodeExport(text: string, nowMs: number): Promise<Records> {
-  const collector = new RecordCollector();
-  await inSlices(text.split("\n"), (line, index) => {
-    if (line === "") return;
-    const { record, ...value } = parsed(line) as { readonly record?: unknown };
-    if (record === "account") collector.account(value, ["line", index + 1]);
-    else collector.key(value, ["line", index + 1]);
-  });
-  const { records, damaged } = await collector.end({ keys: [], accounts: [] }, nowMs);
-  const [mistake] = damaged.flatMap((one) => one.mistakes);
-  if (mistake === undefined) return records;
-  throw new Error(
-    `Cannot read the records of the gateway: ${mistake.path.join(" ")}: ${mistake.why}`,
-  );
-}
-
-function parsed(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : {};
-  } catch {
-    return {};
-  }
 }

@@ -1,8 +1,8 @@
 import { inSlices } from "../../../base/event-loop.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
-import { accountDifferences, keyDifferences } from "../file/record-differences.ts";
 import type { RecordChanges } from "../records/record-changes.ts";
+import { accountDifferences, keyDifferences } from "../records/record-differences.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
 import { isEqual } from "./lost-write.ts";
 
