@@ -2,7 +2,7 @@ import { findById, type HasId, idsOf } from "../../../core/keys/record-index.ts"
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ListChanges, RecordChanges } from "../records/record-changes.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
-import { merged } from "./snapshot.ts";
+import { mergeById } from "./snapshot.ts";
 
 /** A write that reached a master shortly before another took its place, which does not have it. */
 export type LostWrite = { readonly before: Records; readonly changes: RecordChanges };
@@ -25,8 +25,8 @@ export async function withLostWrite(
     keys.made.every((key) => hasSameOwner(key, before, now));
   if (!isSame) return undefined;
   return {
-    keys: await merged(now.keys, keys.made, idsOf(keys.gone)),
-    accounts: await merged(now.accounts, accounts.made, idsOf(accounts.gone)),
+    keys: await mergeById(now.keys, keys.made, idsOf(keys.gone)),
+    accounts: await mergeById(now.accounts, accounts.made, idsOf(accounts.gone)),
   };
 }
 

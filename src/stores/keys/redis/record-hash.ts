@@ -3,7 +3,7 @@ import { replyList, toStoreFailure, withTimeout } from "../../redis/store-failur
 
 const LATE_MS = 2_000;
 /** The whole set may be tens of megabytes. */
-const ALL_LATE_MS = 10_000;
+export const ALL_LATE_MS = 10_000;
 /** The most times the pieces are read again because the records changed during the read. */
 const TRIES_MAX = 3;
 

@@ -8,6 +8,7 @@ import { encodeAccount, encodeKey } from "../records/record-format.ts";
 import { appendChange, changedSince, lastVersion } from "./change-log.ts";
 import {
   ACCOUNT_START,
+  ALL_LATE_MS,
   CHANGES_FIELD,
   type HashMark,
   type ReadPace,
@@ -16,8 +17,6 @@ import {
 } from "./record-hash.ts";
 import { applyPatch, countFields, readSnapshot, type Snapshot } from "./snapshot.ts";
 
-/** The whole set may be tens of megabytes. */
-const ALL_LATE_MS = 10_000;
 /** After a lost connection, how often to ask whether the change had arrived. */
 const RECONNECT_TRIES = 15;
 const RECONNECT_PAUSE_MS = 200;

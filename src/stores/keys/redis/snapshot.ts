@@ -70,8 +70,8 @@ export async function applyPatch(
   const reading = await collector.end({ keys: [], accounts: [] }, nowMs);
   if (reading.damaged.length > 0 || reading.needsUpgrade) return undefined;
   return {
-    keys: await merged(keys, reading.records.keys, gone),
-    accounts: await merged(accounts, reading.records.accounts, new Set()),
+    keys: await mergeById(keys, reading.records.keys, gone),
+    accounts: await mergeById(accounts, reading.records.accounts, new Set()),
   };
 }
 
@@ -79,7 +79,7 @@ export async function applyPatch(
  * The list with the fresh records in their places, new ones at the end, and without those that are
  * gone.
  */
-export async function merged<T extends { readonly id: string }>(
+export async function mergeById<T extends { readonly id: string }>(
   before: readonly T[],
   fresh: readonly T[],
   gone: ReadonlySet<string>,
