@@ -89,22 +89,11 @@ export async function readAllCounts(
   onMissing?: OnMissing,
 ): Promise<CountReport[]> {
   const capsOf = capsByAccount(keys);
-  const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
-  const found: CountReport[] = [];
-  for (let from = 0; from < accounts.length; from += TOGETHER) {
-    const some = accounts.slice(from, from + TOGETHER).map((one) => {
-      const { id: account, environment, plan, limits, calendar, createdMs } = one;
-      const own = capsOf.get(account);
-      const holder = { account, environment, plan, limits, calendar, caps: own?.limits };
-      return parts.ask({ environment, account }, () => {
-        return countsOf(quotas, terms, holder, createdMs, own?.keys);
-      });
-    });
-    for (const report of await Promise.all(some)) if (report !== undefined) found.push(report);
-    // The store of this process answers without waiting, so requests get their turn in between.
-    await nextTurn();
-  }
-  return found;
+  return askOfEach(quotas, accounts, onMissing, (account) => {
+    const own = capsOf.get(account.id);
+    const subject = { ...subjectOf(account), caps: own?.limits };
+    return countsOf(quotas, terms, subject, account.createdMs, own?.keys);
+  });
 }
 
 /**
@@ -119,25 +108,40 @@ export async function readUsage(
   filter: UsageFilter,
   onMissing?: OnMissing,
 ): Promise<UsageReport[]> {
-  const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
   const { over = 0, top } = filter;
   const chosen = accounts.filter((account) => isChosen(account, filter));
-  const found: { readonly report: UsageReport; readonly share: number }[] = [];
-  for (let from = 0; from < chosen.length; from += TOGETHER) {
-    const some = chosen.slice(from, from + TOGETHER).map(async (account) => {
-      const { id, environment: where, plan: on, limits, calendar } = account;
-      const holder = { account: id, environment: where, plan: on, limits, calendar };
-      const accountRef = { environment: where, account: id };
-      const report = await parts.ask(accountRef, () => usageOf(quotas, terms, holder));
-      if (report === undefined) return;
-      if (hasUsed(report, over)) found.push({ report, share: shareOf(report) });
+  const found = await askOfEach(quotas, chosen, onMissing, async (account) => {
+    const report = await usageOf(quotas, terms, subjectOf(account));
+    if (report === undefined || !hasUsed(report, over)) return undefined;
+    return { report, share: shareOf(report) };
+  });
+  found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
+  return found.slice(0, top).map(({ report }) => report);
+}
+
+/** The answers about all accounts that have one, in the order of the accounts. */
+async function askOfEach<T>(
+  quotas: Pick<QuotaAdmin, "partOf">,
+  accounts: readonly AccountRecord[],
+  onMissing: OnMissing | undefined,
+  question: (account: AccountRecord) => Promise<T | undefined>,
+): Promise<T[]> {
+  const parts = new PartsAsked((accountRef) => quotas.partOf(accountRef), onMissing);
+  const found: T[] = [];
+  for (let from = 0; from < accounts.length; from += TOGETHER) {
+    const some = accounts.slice(from, from + TOGETHER).map((account) => {
+      const accountRef = { environment: account.environment, account: account.id };
+      return parts.ask(accountRef, () => question(account));
     });
-    await Promise.all(some);
+    for (const answer of await Promise.all(some)) if (answer !== undefined) found.push(answer);
     // The store of this process answers without waiting, so requests get their turn in between.
     await nextTurn();
   }
-  found.sort((a, b) => b.share - a.share || (a.report.account < b.report.account ? -1 : 1));
-  return found.slice(0, top).map(({ report }) => report);
+  return found;
+}
+
+function subjectOf({ id, environment, plan, limits, calendar }: AccountRecord): UsageSubject {
+  return { account: id, environment, plan, limits, calendar };
 }
 
 /** Whether an account is of the environment and on the plan of the filter. */
@@ -189,7 +193,7 @@ export type UsageRequest = {
  * and those of its meters. Undefined if its plan is not configured.
  */
 function usageRequest(
-  config: Pick<Config, "plans" | "planBounds" | "bans" | "environments">,
+  config: Terms,
   { environment, plan, limits: own, caps = [], calendar }: Omit<UsageSubject, "account">,
 ): UsageRequest | undefined {
   const named = config.plans.get(plan);
