@@ -16,7 +16,8 @@ import { planCostsOf, validateCosts } from "./validate-costs.ts";
 import { validateServices } from "./validate-services.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
-const CONFIG_VALUES_MAX = 100_000;
+/** The most values of a configuration, with aliases expanded. */
+export const CONFIG_VALUES_MAX = 100_000;
 
 /**
  * Reads the configuration and the descriptions it names. `variables` has the values for `${NAME}`.
@@ -47,15 +48,19 @@ export type FileTree = {
   readonly unread?: string | undefined;
 };
 
-/** Reads the file as YAML. Fails if it cannot be read or is not YAML. */
+/**
+ * Reads the file as YAML. Fails if it cannot be read or is not YAML. `what` it is read for is named
+ * if it cannot be read.
+ */
 export async function readTree(
   file: string,
   variables: Variables,
+  what = "configuration",
 ): Promise<({ readonly ok: true } & FileTree) | Extract<LoadResult, { ok: false }>> {
   const source = await readTextFile(file, CONFIG_BYTES_MAX);
   const itself = resolve(file);
   if (!source.ok) {
-    const message = `Cannot read the configuration: ${source.why}`;
+    const message = `Cannot read the ${what}: ${source.why}`;
     const mistakes = [{ file, line: source.line, column: 1, message }];
     return { ok: false, mistakes, files: [itself], unread: unreadIn([source]) };
   }

@@ -3,7 +3,7 @@ import type { Config } from "../config.ts";
 import { isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { parseTree } from "../file/tree.ts";
-import { loadTree, readTree } from "./load.ts";
+import { CONFIG_VALUES_MAX, loadTree, readTree } from "./load.ts";
 
 /** The keys that lead to a running gateway and to its records. */
 const REACH = ["admin", "store", "storePrefix", "keys"] as const;
@@ -12,7 +12,6 @@ const OPTIONAL = ["stateFile", "keyPrefix", "foreignKeys", "history"] as const;
 /** The keys of an environment that commands read, of a file and of GET /api/config alike. */
 const ENVIRONMENT = ["listen", "hosts", "keyTag", "basePath", "upstreams"] as const;
 
-const VALUES_MAX = 100_000;
 /** Replaces upstreams that cannot be read: commands forward nothing. */
 const NO_UPSTREAM = ["http://127.0.0.1:1"];
 
@@ -172,7 +171,11 @@ function pick(from: YamlMap, keys: readonly string[]): YamlMap {
  */
 async function loadDocument(document: YamlMap, file: string, variables: Variables) {
   const text = JSON.stringify(document);
-  const { tree, mistakes } = parseTree(text, { file, variables: undefined, valuesMax: VALUES_MAX });
+  const { tree, mistakes } = parseTree(text, {
+    file,
+    variables: undefined,
+    valuesMax: CONFIG_VALUES_MAX,
+  });
   if (tree === undefined) return { ok: false as const, mistakes };
   const { TOLLGATE_DATA } = variables;
   return loadTree(file, { text, tree, mistakes, paths: [] }, { TOLLGATE_DATA });
