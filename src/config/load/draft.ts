@@ -34,27 +34,35 @@ export type Draft = Omit<ShapeDraft<typeof shape.shape>, "environments"> & {
  * across keys still see all sound values.
  */
 export function readDraft(findings: Findings): Draft {
-  const root = findings.tree.value;
+  const found = findings.tree.value;
   const { environments: _, ...fields } = shape.shape;
-  if (!isYamlMap(root)) findings.wrongValue([], "a map of settings");
-  const found = isYamlMap(root) ? root : {};
-  for (const key of Object.keys(found)) {
-    if (!Object.hasOwn(shape.shape, key)) findings.unknownKey([key], Object.keys(shape.shape));
+  if (!isYamlMap(found)) {
+    findings.wrongValue([], "a map of settings");
+    const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
+    return { ...(nothing as ShapeDraft<typeof fields>), environments: new Map() };
   }
-  const read = isYamlMap(root) ? readFields(fields, { found, findings, path: [] }) : undefined;
-  const environments = isYamlMap(root) ? readEnvironments(found.environments, findings) : new Map();
-  const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
-  return { ...((read ?? nothing) as ShapeDraft<typeof fields>), environments };
+  noteUnknownKeys(found, [], Object.keys(shape.shape), findings);
+  const read = readFields(fields, { found, findings, path: [] });
+  return { ...read, environments: readEnvironments(found.environments, findings) };
 }
 
 /** Reads a file that has plans, optionally bans, and nothing else. */
 export function readPlansDraft(findings: Findings): Pick<Draft, "plans" | "bans"> {
   const { plans, bans } = shape.shape;
   const found = findings.tree.value as YamlMap;
-  for (const key of Object.keys(found)) {
-    if (key !== "plans" && key !== "bans") findings.unknownKey([key], ["plans", "bans"]);
-  }
+  noteUnknownKeys(found, [], ["plans", "bans"], findings);
   return readFields({ plans, bans }, { found, findings, path: [] });
+}
+
+function noteUnknownKeys(
+  found: YamlMap,
+  path: ConfigPath,
+  known: readonly string[],
+  findings: Findings,
+): void {
+  for (const key of Object.keys(found)) {
+    if (!known.includes(key)) findings.unknownKey([...path, key], known);
+  }
 }
 
 function readEnvironments(
@@ -86,13 +94,8 @@ function readEnvironments(
         findings.wrongValue(path, "a map that describes an environment");
       continue;
     }
-    for (const inner of Object.keys(value)) {
-      if (!known.includes(inner)) findings.unknownKey([...path, inner], known);
-    }
-    environments.set(
-      key,
-      readFields(environmentShape.shape, { found: value, findings, path: path }),
-    );
+    noteUnknownKeys(value, path, known, findings);
+    environments.set(key, readFields(environmentShape.shape, { found: value, findings, path }));
   }
   return environments;
 }
@@ -110,10 +113,10 @@ function readFields<S extends Shapes>(
   const read: Record<string, unknown> = {};
   for (const [key, field] of Object.entries(fields)) {
     const path = [...start, key];
-    const result = field.safeParse(found[key]);
+    const value = found[key];
+    const result = field.safeParse(value);
     const knownAt = (at: ConfigPath) => keysOf(field, at.slice(path.length));
     if (!result.success) noteIssues(findings, result.error.issues, path, knownAt);
-    const value = found[key];
     if (result.success && !findings.tree.isBroken(path)) read[key] = result.data;
     else if (ENTRIES.get(key)?.(value)) read[key] = soundEntries(field, value, { findings, path });
     else read[key] = undefined;

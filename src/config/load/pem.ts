@@ -29,9 +29,7 @@ export async function readPemFiles(
   for (const [name, { tls }] of environments) {
     const start = ["environments", name, "tls"];
     if (tls === undefined) continue;
-    const cert = await readPem([...start, "cert"], resolve(folder, tls.cert), findings);
-    const key = await readPem([...start, "key"], resolve(folder, tls.key), findings);
-    checkPair(cert, key, start, findings);
+    await readPair(tls, start, findings, folder);
   }
   for (const { key, path, upstreamTls } of listServices(environments)) {
     if (upstreamTls === undefined) continue;

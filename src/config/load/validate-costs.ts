@@ -1,9 +1,10 @@
-import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import { type PlanCosts, warnOfPlans } from "../description/cost.ts";
 import { type PlanMeters, warnOfMeters } from "../description/meters.ts";
 import type { Findings } from "../file/findings.ts";
 import { buildOperationMeters, buildPlanMeters } from "../schema/meters.ts";
+import { limitsByLength } from "../schema/plan-windows.ts";
 import type { Draft } from "./draft.ts";
+import { warnOfUnreached } from "./validate.ts";
 
 /** The limits and meters of all plans, for comparison with the cost of an operation. */
 export function planCostsOf(draft: Pick<Draft, "plans">): PlanCosts {
@@ -13,9 +14,7 @@ export function planCostsOf(draft: Pick<Draft, "plans">): PlanCosts {
 function leastLimitsOf({ plans = {} }: Pick<Draft, "plans">): PlanCosts["leastLimits"] {
   const least = Object.entries(plans).flatMap(([name, plan]): [string, number][] => {
     if (plan === "custom") return [];
-    const limits = WINDOW_NAMES.map((window) => plan[window]).filter(
-      (limit) => limit !== undefined,
-    );
+    const limits = limitsByLength(plan).map(({ limit }) => limit);
     return limits.length === 0 ? [] : [[name, Math.min(...limits)]];
   });
   return new Map(least);
@@ -43,14 +42,8 @@ export function validateCosts(draft: Draft, findings: Findings, planCosts: PlanC
   }
   for (const [plan, meters] of planMeters) {
     for (const { name, limits } of meters) {
-      for (const [i, { window, limit }] of limits.entries()) {
-        const shorter = limits.slice(0, i).find((one) => one.limit > limit);
-        if (shorter === undefined) continue;
-        findings.warning(
-          ["plans", plan, "meters", name, window],
-          `The ${shorter.window} limit of the meter ${name} in plan ${plan}, ${shorter.limit}, is never reached: the ${window} allows ${limit} in all; raise one or lower the other`,
-        );
-      }
+      const owner = `the meter ${name} in plan ${plan}`;
+      warnOfUnreached(limits, ["plans", plan, "meters", name], owner, findings);
     }
   }
 }

@@ -11,6 +11,7 @@ import { buildPlanMeters } from "../schema/meters.ts";
 import { ADDRESS_WINDOWS, fitsAddresses } from "../schema/plan-windows.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { BackendDraft } from "./service-drafts.ts";
+import { checkRepeats } from "./validate.ts";
 
 /**
  * Finds the mistakes in the services of an environment, and in the rules for calls without a key.
@@ -88,14 +89,7 @@ function checkBackends(environment: EnvironmentDraft, start: ConfigPath, finding
         `Cannot strip ${findings.shown([...here, "stripPrefix"], stripPrefix)}: the path ${findings.shown([...here, "path"], path)} does not start with it; give the path, or whole leading segments of it`,
       );
     }
-    upstreams.forEach((origin, j) => {
-      if (upstreams.indexOf(origin) === j) return;
-      const at = [...here, "upstreams", j];
-      findings.mistake(
-        at,
-        `Cannot use ${findings.shown(at, origin)} twice in upstreams; remove one`,
-      );
-    });
+    checkRepeats(upstreams, [...here, "upstreams"], findings);
   });
 }
 

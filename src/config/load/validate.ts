@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { formatHostPort, isLoopback } from "../../core/address.ts";
+import type { Limit } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import { isSameFile } from "../file/same-file.ts";
@@ -45,14 +46,24 @@ export function validatePlans({ plans }: Pick<Draft, "plans">, findings: Finding
     if (typeof plan !== "object") continue;
     const limits = limitsByLength(plan);
     checkIncluded(name, plan, findings);
-    for (const [i, { window, limit }] of limits.entries()) {
-      const shorter = limits.slice(0, i).find((one) => one.limit > limit);
-      if (shorter === undefined) continue;
-      findings.warning(
-        ["plans", name, window],
-        `The ${shorter.window} limit of plan ${name}, ${shorter.limit}, is never reached: the ${window} allows ${limit} in all; raise one or lower the other`,
-      );
-    }
+    warnOfUnreached(limits, ["plans", name], `plan ${name}`, findings);
+  }
+}
+
+/** Warns of a limit that a longer window keeps from being reached. `limits` are by length. */
+export function warnOfUnreached(
+  limits: readonly Pick<Limit, "window" | "limit">[],
+  path: ConfigPath,
+  owner: string,
+  findings: Findings,
+): void {
+  for (const [i, { window, limit }] of limits.entries()) {
+    const shorter = limits.slice(0, i).find((one) => one.limit > limit);
+    if (shorter === undefined) continue;
+    findings.warning(
+      [...path, window],
+      `The ${shorter.window} limit of ${owner}, ${shorter.limit}, is never reached: the ${window} allows ${limit} in all; raise one or lower the other`,
+    );
   }
 }
 
@@ -197,7 +208,8 @@ function checkKeyTags(
   }
 }
 
-function checkRepeats(
+/** Finds values that are in a list twice. */
+export function checkRepeats(
   list: readonly string[] | undefined,
   path: ConfigPath,
   findings: Findings,
