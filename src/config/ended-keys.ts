@@ -9,52 +9,73 @@ import { named, withWorkingKeys } from "./unserved-records.ts";
  * which clients send them. A record keeps neither, only the digest, so that a start cannot know, and
  * nothing knows whether an imported key has the shape of ours.
  */
-export function endedKeys({ from, to }: ConfigChange, records: Records, nowMs: number): Mistake[] {
-  const warning = (why: string, owners: readonly AccountRecord[], what: string, ended: string) => {
-    const message = `${why}, and ${named(owners, what)}${ended}`;
-    return owners.length === 0 ? [] : [{ file: to.file, line: 1, column: 1, message }];
+export function endedKeys(change: ConfigChange, records: Records, nowMs: number): Mistake[] {
+  const context: EndingContext = {
+    ...{ ...change, keys: records.keys },
+    ownersOf: (keys) => withWorkingKeys(records.accounts, keys, nowMs),
   };
-  const ownersOf = (keys: Records["keys"]) => withWorkingKeys(records.accounts, keys, nowMs);
-  const imported = records.keys.filter(({ importId }) => importId !== undefined);
-  const own = [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
+  return [...ownKeys(context), ...foreignKeys(context), ...keysInFields(context)]
+    .filter(({ owners }) => owners.length > 0)
+    .map(({ why, owners, what, ended }) => {
+      const message = `${why}, and ${named(owners, what)}${ended}`;
+      return { file: change.to.file, line: 1, column: 1, message };
+    });
+}
+
+type EndingContext = ConfigChange & {
+  readonly keys: Records["keys"];
+  /** The accounts that have a key of these that works. */
+  readonly ownersOf: (keys: Records["keys"]) => readonly AccountRecord[];
+};
+
+/** The parts of a warning: WHY, and the accounts OWNERS have WHAT, which is ENDED. */
+type EndedKeys = {
+  readonly why: string;
+  readonly owners: readonly AccountRecord[];
+  readonly what: string;
+  readonly ended: string;
+};
+
+/** Where foreign keys were taken, an imported key need not be one of ours. */
+function ownKeys({ from, to, keys, ownersOf }: EndingContext): EndedKeys[] {
+  return [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
     const environments = new Set(of.map(({ environment }) => environment));
-    const there = records.keys.filter(({ environment }) => environments.has(environment));
+    const there = keys.filter(({ environment }) => environments.has(environment));
     const mayBeForeign = from.foreignKeys.length > 0;
     const issued = there.filter(({ importId }) => !mayBeForeign || importId === undefined);
     const certain = new Set(ownersOf(issued));
     const others = ownersOf(there).filter((account) => !certain.has(account));
     const starts = of.map(({ start }) => start).join(", ");
-    const mayStart = `, which may start with ${starts}: requests with these ${INVALID}`;
+    const ended = `: requests with keys that start with ${starts} ${INVALID}`;
+    const mayEnd = `, which may start with ${starts}: requests with these ${INVALID}`;
     return [
-      ...warning(
-        why,
-        [...certain],
-        "keys there",
-        `: requests with keys that start with ${starts} ${INVALID}`,
-      ),
-      ...warning(why, others, "only imported keys", mayStart),
+      { why, owners: [...certain], what: "keys there", ended },
+      { why, owners: others, what: "only imported keys", ended: mayEnd },
     ];
   });
-  // Keys of another shape come by an import alone.
-  const foreign = endedFormats(from, to).flatMap((format) => {
+}
+
+/** Keys of another shape come by an import alone. */
+function foreignKeys({ from, to, keys, ownersOf }: EndingContext): EndedKeys[] {
+  const imported = keys.filter(({ importId }) => importId !== undefined);
+  return endedFormats(from, to).map((format) => {
     const overlapping = to.foreignKeys.filter(({ prefix }) => {
       return prefix.startsWith(format.prefix) || format.prefix.startsWith(prefix);
     });
     const taken = overlapping.map((one) => `, unless it takes them as ${shapeOf(one)}`).join("");
+    const why = `foreignKeys takes ${shapeOf(format)} no more`;
     const ended = `: requests with keys of that shape ${INVALID}${taken}`;
-    return warning(
-      `foreignKeys takes ${shapeOf(format)} no more`,
-      ownersOf(imported),
-      "imported keys",
-      ended,
-    );
+    return { why, owners: ownersOf(imported), what: "imported keys", ended };
   });
+}
+
+function keysInFields({ from, to, keys, ownersOf }: EndingContext): EndedKeys[] {
   const fields = from.keyHeaders.filter((name) => !to.keyHeaders.includes(name));
-  const unread = fields.flatMap((name) => {
+  return fields.map((name) => {
     const ended = ": requests with keys in that field alone are answered 401 key_missing";
-    return warning(`keyHeaders has ${name} no more`, ownersOf(records.keys), "keys", ended);
+    const why = `keyHeaders has ${name} no more`;
+    return { why, owners: ownersOf(keys), what: "keys", ended };
   });
-  return [...own, ...foreign, ...unread];
 }
 
 const INVALID = "are answered 401 key_invalid";
