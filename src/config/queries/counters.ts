@@ -5,6 +5,7 @@ import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { counterName, counterWindow, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Config } from "../config.ts";
 import { meterNames } from "./meter-names.ts";
+import { servicesOf } from "./services.ts";
 
 export type CounterNames =
   | { readonly ok: true; readonly counters: readonly string[] }
@@ -62,8 +63,7 @@ export function environmentOperationLimits(
   let limits = byName.get(environment);
   if (limits === undefined) {
     const own = environments.filter(({ name }) => name === environment);
-    const services = own.flatMap((each) => [each, ...each.services]);
-    limits = operationWindows(services.map(({ routes }) => routes));
+    limits = operationWindows(servicesOf(own).map(({ routes }) => routes));
     byName.set(environment, limits);
   }
   return limits;

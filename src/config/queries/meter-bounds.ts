@@ -1,6 +1,7 @@
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { WindowName } from "../../core/quota/windows.ts";
 import type { Config } from "../config.ts";
+import { metersOfOperations } from "./meter-names.ts";
 
 /**
  * By how much a window of a meter may go over its limit, at most (docs/reference/meters.md#bound).
@@ -22,10 +23,7 @@ export function meterBounds({
   planBounds,
   environments,
 }: Pick<Config, "plans" | "planBounds" | "environments">): MeterBound[] {
-  const services = environments.flatMap((one) => [one, ...one.services]);
-  const meters = services.flatMap(({ routes: { operations = [], costs = [] } }) => {
-    return [...operations, ...costs].flatMap(({ meters = [] }) => meters);
-  });
+  const meters = metersOfOperations(environments);
   return [...plans.keys()].flatMap((plan) => {
     const limited = planBounds.get(plan)?.meters ?? [];
     return limited.flatMap(({ name, limits }) => {

@@ -1,5 +1,7 @@
+import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { Config } from "../config.ts";
 import { isYamlMap, type YamlMap } from "../file/mistake.ts";
+import { servicesOf } from "./services.ts";
 
 /** The meters of all plans and then those of operations, each once, in the order of the file. */
 export function meterNames({
@@ -7,11 +9,16 @@ export function meterNames({
   environments,
 }: Pick<Config, "planBounds" | "environments">): readonly string[] {
   const ofPlans = [...planBounds.values()].flatMap(({ meters }) => meters);
-  const services = environments.flatMap((one) => [one, ...one.services]);
-  const ofOperations = services.flatMap(({ routes: { operations = [], costs = [] } }) => {
+  return [...new Set([...ofPlans, ...metersOfOperations(environments)].map(({ name }) => name))];
+}
+
+/** The meters of all operations, described or with `costs`. */
+export function metersOfOperations(
+  environments: Config["environments"],
+): readonly OperationMeter[] {
+  return servicesOf(environments).flatMap(({ routes: { operations = [], costs = [] } }) => {
     return [...operations, ...costs].flatMap(({ meters = [] }) => meters);
   });
-  return [...new Set([...ofPlans, ...ofOperations].map(({ name }) => name))];
 }
 
 /** The same, of a running gateway, from its GET /api/config. */
