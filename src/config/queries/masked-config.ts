@@ -1,6 +1,7 @@
 import { maskUrl } from "../../base/messages.ts";
 import { formatHostPort } from "../../core/address.ts";
 import type { RouteRule, RouteTable } from "../../core/http/route.ts";
+import { limitsByWindow } from "../../core/keys/window-limits.ts";
 import { formatMeterSource } from "../../core/meters/meter-source.ts";
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { Limit, PlanMeter } from "../../core/quota/windows.ts";
@@ -73,11 +74,11 @@ function shownPlan({ plans, planBounds }: Config, name: string): unknown {
   const { concurrent, observe = [], included = [], meters = [] } = planBounds.get(name) ?? {};
   const beside = {
     ...(concurrent === undefined ? {} : { concurrent }),
-    ...(observe.length === 0 ? {} : { observe: shownLimits(observe) }),
-    ...(included.length === 0 ? {} : { included: shownLimits(included) }),
+    ...(observe.length === 0 ? {} : { observe: limitsByWindow(observe) }),
+    ...(included.length === 0 ? {} : { included: limitsByWindow(included) }),
     ...(meters.length === 0 ? {} : { meters: shownPlanMeters(meters) }),
   };
-  if (windows !== "custom") return { ...shownLimits(windows), ...beside };
+  if (windows !== "custom") return { ...limitsByWindow(windows), ...beside };
   return Object.keys(beside).length === 0 ? windows : { custom: true, ...beside };
 }
 
@@ -85,7 +86,7 @@ function shownPlanMeters(meters: readonly PlanMeter[]): object {
   return Object.fromEntries(
     meters.map(({ name, limits }) => {
       const isUnlimited = limits.some(({ observed }) => observed);
-      return [name, isUnlimited ? "unlimited" : shownLimits(limits)];
+      return [name, isUnlimited ? "unlimited" : limitsByWindow(limits)];
     }),
   );
 }
@@ -97,10 +98,6 @@ function shownMeters(meters: readonly OperationMeter[] = []): object {
     return [name, { ...units, used: used.map(formatMeterSource) }];
   });
   return { meters: Object.fromEntries(shown) };
-}
-
-function shownLimits(limits: readonly Limit[]): object {
-  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
 function shownEnvironment({ name: _, listen, ...rest }: EnvironmentConfig): unknown {

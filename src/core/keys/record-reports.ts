@@ -11,6 +11,7 @@ import {
   type Records,
 } from "./records.ts";
 import { roundUpToSeconds } from "./whole-seconds.ts";
+import { limitsByWindow } from "./window-limits.ts";
 
 /**
  * The shapes in which keys and accounts are shown to people and programs, made here once for the
@@ -45,8 +46,8 @@ export function keyReport(record: KeyRecord, account: AccountRecord): KeyReport 
     account: record.account,
     scopes,
     from,
-    limits: limitsReport(account),
-    caps: limitsReport({ limits: record.caps?.limits ?? [] }),
+    limits: limitsByWindow(account.limits),
+    caps: limitsByWindow(record.caps?.limits ?? []),
     created: Math.floor(record.createdMs / 1000),
     expires: secondsOrNull(record.expiresMs),
     revoked: secondsOrNull(record.revokedMs),
@@ -136,7 +137,7 @@ export function accountReports(
       account: id,
       environment,
       plan,
-      limits: limitsReport(account),
+      limits: limitsByWindow(account.limits),
       meta,
       anchor: next?.day ?? day,
       anchorFrom: secondsOrNull(next?.fromMs),
@@ -153,10 +154,6 @@ export function accountReports(
       names: [...(held.get(id)?.names ?? [])],
     };
   });
-}
-
-function limitsReport({ limits }: Pick<AccountRecord, "limits">): Record<string, number> {
-  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
 function secondsOrNull(instantMs: number | undefined): number | null {

@@ -23,6 +23,11 @@ export function applyLimitChanges<W extends string>(
   return [...kept, ...set];
 }
 
+/** The limits by their windows. */
+export function limitsByWindow(limits: readonly WindowLimit<string>[]): Record<string, number> {
+  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
+}
+
 /** The mistake in limits of windows, in words; undefined if there is none. */
 export function windowLimitsError(
   limits: readonly LimitChange<string>[],

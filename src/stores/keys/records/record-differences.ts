@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { type AccountRecord, isSuspended, type KeyRecord } from "../../../core/keys/records.ts";
+import { limitsByWindow } from "../../../core/keys/window-limits.ts";
 
 /** The part of a record that is compared. */
 type Part<T> = (record: T) => unknown;
@@ -16,7 +17,7 @@ export function accountDifferences(
   return differences(one, other, {
     plan: ({ plan }) => plan,
     state: (of) => isSuspended(of, nowMs) && of.suspended?.untilMs,
-    limits: ({ limits }) => byWindow(limits),
+    limits: ({ limits }) => limitsByWindow(limits),
     metadata: ({ meta }) => meta,
     anchor: ({ calendar }) => calendar,
   });
@@ -27,7 +28,7 @@ export function keyDifferences(one: KeyRecord, other: KeyRecord): string[] {
   return differences(one, other, {
     scopes: ({ scopes }) => new Set(scopes),
     from: ({ from }) => new Set(from),
-    caps: ({ caps }) => byWindow(caps?.limits ?? []),
+    caps: ({ caps }) => limitsByWindow(caps?.limits ?? []),
   });
 }
 
@@ -35,8 +36,4 @@ function differences<T>(one: T, other: T, parts: Readonly<Record<string, Part<T>
   return Object.entries(parts)
     .filter(([, part]) => !isDeepStrictEqual(part(one), part(other)))
     .map(([name]) => name);
-}
-
-function byWindow(limits: readonly { readonly window: string; readonly limit: number }[]) {
-  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }

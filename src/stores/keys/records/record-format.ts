@@ -17,6 +17,7 @@ import {
   type KeyRecord,
   type Suspension,
 } from "../../../core/keys/records.ts";
+import { limitsByWindow } from "../../../core/keys/window-limits.ts";
 import {
   ANCHOR_DAY_MAX,
   ANCHORS_MAX,
@@ -66,7 +67,7 @@ export function encodeKey(record: KeyRecord): string {
     caps: caps && {
       number: caps.number,
       dropped: instant(caps.droppedMs),
-      ...limitMap(caps.limits),
+      ...limitsByWindow(caps.limits),
     },
     replacedBy,
     import: importId,
@@ -81,7 +82,7 @@ export function encodeAccount(record: AccountRecord): string {
     id,
     environment,
     plan,
-    limits: limitMap(limits),
+    limits: limitsByWindow(limits),
     meta: Object.keys(meta).length === 0 ? undefined : meta,
     created: instant(createdMs),
     suspended: suspended && {
@@ -92,10 +93,6 @@ export function encodeAccount(record: AccountRecord): string {
     import: importId,
     anchors: calendar?.map(({ day, fromMs }) => ({ day, from: instant(fromMs) })),
   });
-}
-
-function limitMap(limits: readonly AccountLimit[]): Record<string, number> {
-  return Object.fromEntries(limits.map(({ window, limit }) => [window, limit]));
 }
 
 function instant(atMs: number | undefined): string | undefined {
