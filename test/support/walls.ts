@@ -10,8 +10,8 @@ export type Sources = ReadonlyMap<string, string>;
 const ROOMS: readonly string[] = [
   "base",
   ...["core", "core/quota", "core/keys", "core/http", "core/meters"],
-  ...["config/file", "config/schema", "config", "config/description", "config/load"],
-  "config/queries",
+  ...["config/file", "config/schema", "config", "config/description"],
+  ...["config/draft", "config/load", "config/queries"],
   ...["http1/parse", "http1/write", "http1/client", "http1/server"],
   ...["telemetry", "telemetry/log", "telemetry/metrics", "telemetry/history", "telemetry/tracing"],
   ...["stores/files", "stores/redis", "stores/quotas", "stores/quotas/memory"],

@@ -6,13 +6,13 @@ import type { Operation, RouteRule, RouteTable } from "../../core/http/route.ts"
 import type { BanPolicy } from "../../core/quota/bans.ts";
 import type { Limit, PlanOptions, WindowName } from "../../core/quota/windows.ts";
 import type { CertificateFiles, Config, EnvironmentConfig, PathServiceConfig } from "../config.ts";
+import type { Draft, EnvironmentDraft } from "../draft/draft.ts";
+import { type BackendDraft, serviceKey } from "../draft/service-drafts.ts";
 import type { LimitOverrides } from "../schema/limits.ts";
 import { buildOperationMeters, buildPlanMeters } from "../schema/meters.ts";
 import { QUOTA_WINDOWS } from "../schema/observability.ts";
 import { limitsByLength } from "../schema/plan-windows.ts";
-import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { UpstreamPems } from "./pem.ts";
-import { type BackendDraft, serviceKey } from "./service-drafts.ts";
 
 type BuildInputs = {
   /** Absolute. */

@@ -4,11 +4,11 @@ import { findRoute, type Operation } from "../../core/http/route.ts";
 import type { PlanCosts } from "../description/cost.ts";
 import { readDescription } from "../description/openapi.ts";
 import { OperationNames } from "../description/operation-names.ts";
+import type { Draft } from "../draft/draft.ts";
+import { listServices, type ServiceDraft } from "../draft/service-drafts.ts";
 import type { Findings } from "../file/findings.ts";
 import { formatPath, type Mistake } from "../file/mistake.ts";
 import { DescriptionSources } from "./description-sources.ts";
-import type { Draft } from "./draft.ts";
-import { listServices, type ServiceDraft } from "./service-drafts.ts";
 
 export type Descriptions = {
   /** By the key of the service; services without a description have no entry. */

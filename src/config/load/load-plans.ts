@@ -1,11 +1,11 @@
 import type { Config } from "../config.ts";
+import { readPlansDraft } from "../draft/draft.ts";
+import { validatePlans } from "../draft/validate.ts";
 import { Findings } from "../file/findings.ts";
 import { isYamlMap, type Mistake } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
-import { readPlansDraft } from "./draft.ts";
 import { loadTree, readTree } from "./load.ts";
-import { validatePlans } from "./validate.ts";
 
 /**
  * `config` is set if the file is a whole configuration. Otherwise the bans are those in the file.

@@ -9,11 +9,11 @@ import { parseTree, type Tree } from "../file/tree.ts";
 import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
-import { type Draft, readDraft } from "./draft.ts";
+import { type Draft, readDraft } from "../draft/draft.ts";
 import { namedPemFiles, readPemFiles } from "./pem.ts";
-import { validateDraft, validateOwnFiles } from "./validate.ts";
-import { planCostsOf, validateCosts } from "./validate-costs.ts";
-import { validateServices } from "./validate-services.ts";
+import { validateDraft, validateOwnFiles } from "../draft/validate.ts";
+import { planCostsOf, validateCosts } from "../draft/validate-costs.ts";
+import { validateServices } from "../draft/validate-services.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 /** The most values of a configuration, with aliases expanded. */

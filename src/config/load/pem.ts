@@ -2,11 +2,11 @@ import { createPrivateKey, X509Certificate } from "node:crypto";
 import { resolve } from "node:path";
 import { createSecureContext } from "node:tls";
 import type { PemFile, ServiceConfig } from "../config.ts";
+import type { Draft } from "../draft/draft.ts";
+import { listServices } from "../draft/service-drafts.ts";
 import type { Findings } from "../file/findings.ts";
 import { type ConfigPath, formatPath } from "../file/mistake.ts";
 import { readTextFile, type TextFileResult } from "../file/text-file.ts";
-import type { Draft } from "./draft.ts";
-import { listServices } from "./service-drafts.ts";
 
 const BYTES_MAX = 1024 ** 2;
 /** One that is cut off is found too: the libraries that read a chain refuse or ignore it. */
