@@ -1,4 +1,4 @@
-import { hash, randomBytes } from "node:crypto";
+import { randomBytes } from "node:crypto";
 
 /**
  * The last changes of the records in Redis, as a text that is kept next to them: which version
@@ -95,41 +95,12 @@ export function isOlder(
   return !past.has(known) && [...past].some((each) => numberOfVersion(each) === number);
 }
 
-/**
- * The id of a copy on disk: the version of its records and the place that they are of, without
- * dots. Undefined before the first change, as such a copy is named by nothing.
- */
-export function idOfCopy(version: string, place: string): string | undefined {
-  return /^\d+\.[0-9a-f]+$/.test(version)
-    ? `${version.replace(".", "v")}x${markOf(place)}`
-    : undefined;
-}
-
 /** Whether records at this version became those of the snapshot, by changes that the log has. */
 export function isFromVersion(
   { version, changes }: { readonly version: string; readonly changes: ChangeLog },
   earlier: string,
 ): boolean {
   return version === earlier || changedSince(earlier, changes) !== undefined;
-}
-
-/**
- * The version of the records that a copy with this id has; "" if it names none. `isElsewhere`: they
- * are of another place, such as before `store` was changed.
- */
-export function versionOfCopy(
-  id: string | undefined,
-  place: string,
-): { readonly version: string; readonly isElsewhere: boolean } {
-  const [, version, mark] = /^(\d+v[0-9a-f]+)x([0-9a-f]+)$/.exec(id ?? "") ?? [];
-  if (version === undefined) return { version: "", isElsewhere: false };
-  return { version: version.replace("v", "."), isElsewhere: mark !== markOf(place) };
-}
-
-/** The login and TLS say how to reach a store, and not which it is. */
-function markOf(place: string): string {
-  const store = place.replace(/^(redis)s?(\+\w+)?:\/\/(?:[^/]*@)?/, "$1$2://");
-  return hash("sha256", store, "hex").slice(0, 16);
 }
 
 /** The number of a version; 0 if there is none, or if it cannot be read. */

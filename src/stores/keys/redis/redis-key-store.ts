@@ -18,7 +18,8 @@ import {
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
 import { compareRecords, type RecordChanges } from "../records/record-changes.ts";
-import { idOfCopy, isFromVersion, isOlder, versionAfter, versionOfCopy } from "./change-log.ts";
+import { isFromVersion, isOlder, versionAfter } from "./change-log.ts";
+import { idOfCopy, versionOfCopy } from "./copy-id.ts";
 import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
 import { differencesFrom } from "./older-records.ts";

@@ -3,10 +3,8 @@ import { describe, it } from "vitest";
 import {
   appendChange,
   changedSince,
-  idOfCopy,
   isOlder,
   lastVersion,
-  versionOfCopy,
 } from "../../../../src/stores/keys/redis/change-log.ts";
 
 describe("The log of changes of the records in Redis", () => {
@@ -69,16 +67,4 @@ describe("The log of changes of the records in Redis", () => {
     assert.equal(isOlder({ version: "9.i", changes: late }, "8.x"), true);
     assert.equal(isOlder({ version: "10.j", changes: late }, "8.x"), false);
   });
-});
-
-it("a version names a file of records as an id, and other ids name no version", () => {
-  const id = idOfCopy("12.0af3", "here");
-  assert.deepEqual(versionOfCopy(id, "here"), { version: "12.0af3", isElsewhere: false });
-  assert.deepEqual(versionOfCopy(id, "there"), { version: "12.0af3", isElsewhere: true });
-  for (const other of [undefined, "", "3", "0af312", "v1", "12v0af3"]) {
-    assert.deepEqual(versionOfCopy(other, "here"), { version: "", isElsewhere: false });
-  }
-  for (const version of ["", "12", "a.b", "1.2.3", "1. f"]) {
-    assert.equal(idOfCopy(version, "here"), undefined, "nothing names it");
-  }
 });
