@@ -6,11 +6,11 @@ import type { Mistake } from "../file/mistake.ts";
 import { readReferencedFiles, type Variables } from "../file/substitute.ts";
 import { readTextFile, unreadIn } from "../file/text-file.ts";
 import { parseTree, type Tree } from "../file/tree.ts";
-import { parseCollector } from "../schema/addresses.ts";
 import { buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
 import { type Draft, readDraft } from "../draft/draft.ts";
 import { namedPemFiles, readPemFiles } from "./pem.ts";
+import { resolveTelemetry } from "./telemetry.ts";
 import { validateDraft, validateOwnFiles } from "../draft/validate.ts";
 import { planCostsOf, validateCosts } from "../draft/validate-costs.ts";
 import { validateServices } from "../draft/validate-services.ts";
@@ -169,43 +169,4 @@ function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[]
       return a.file === main ? -1 : b.file === main ? 1 : a.file < b.file ? -1 : 1;
     return a.line - b.line || a.column - b.column;
   });
-}
-
-const ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT";
-
-/**
- * The telemetry settings of the file. If the file has none, the standard variables of OpenTelemetry
- * decide (docs/reference/telemetry.md#variables). Undefined if telemetry is off.
- */
-function resolveTelemetry(
-  draft: Draft,
-  findings: Findings,
-  variables: Variables,
-): Config["telemetry"] {
-  if (variables.OTEL_SDK_DISABLED?.toLowerCase() === "true") return undefined;
-  const serviceName = variables.OTEL_SERVICE_NAME ?? "";
-  if (findings.isGiven(["telemetry"])) {
-    return draft.telemetry === undefined ? undefined : { ...draft.telemetry, serviceName };
-  }
-  const endpoint = variables[ENDPOINT] ?? "";
-  if (endpoint === "") return undefined;
-  const read = parseCollector(endpoint);
-  if ("value" in read) return { otlp: read.value, sample: sampleOf(variables), serviceName };
-  findings.mistake(
-    [],
-    `Cannot read ${ENDPOINT} as the address of a collector: ` +
-      `the value is not shown, as it comes from the environment; ${read.why}`,
-  );
-  return undefined;
-}
-
-/**
- * The samplers that the standard names, all treated as `parentbased_`. Without one every trace is
- * recorded.
- */
-function sampleOf({ OTEL_TRACES_SAMPLER: sampler = "", ...env }: Variables): number {
-  if (sampler.endsWith("always_off")) return 0;
-  const given = env.OTEL_TRACES_SAMPLER_ARG ?? "";
-  const ratio = given === "" ? Number.NaN : Number(given);
-  return sampler.endsWith("traceidratio") && ratio >= 0 && ratio <= 1 ? ratio : 1;
 }
