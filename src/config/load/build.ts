@@ -1,4 +1,4 @@
-import { dirname, resolve } from "node:path";
+import { resolve } from "node:path";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
@@ -15,9 +15,8 @@ import { limitsByLength } from "../schema/plan-windows.ts";
 import type { UpstreamPems } from "./pem.ts";
 
 type BuildInputs = {
-  /** Absolute. */
-  readonly file: string;
-  readonly hash: string;
+  /** Paths in the file are relative to it. Absolute. */
+  readonly folder: string;
   /** By the key of the service; services without a description have no entry. */
   readonly operations: ReadonlyMap<string, readonly Operation[]>;
   /** By the key of the service. */
@@ -25,23 +24,23 @@ type BuildInputs = {
   readonly telemetry: Config["telemetry"];
 };
 
+/** A configuration, but for the file that it is of. */
+export type BuiltConfig = Omit<Config, "file" | "hash">;
+
 /**
  * Turns a draft without mistakes into the configuration: units in names, paths absolute, all
  * defaults filled in.
  */
-export function buildConfig(draft: Draft, rest: BuildInputs): Config {
-  const { file, hash } = rest;
-  const folder = dirname(file);
+export function buildConfig(draft: Draft, rest: BuildInputs): BuiltConfig {
+  const { folder } = rest;
   const keys = sound(draft.keys);
   const environments = [...draft.environments].map(([name, environment]) => {
     const limits = { ...sound(draft.limits), ...sound(environment.limits) };
     const keyHeaders = sound(draft.keyHeaders);
-    return environmentOf(environment, { name, limits: limits as Limits, rest, folder, keyHeaders });
+    return environmentOf(environment, { name, limits: limits as Limits, rest, keyHeaders });
   });
   const [unauthenticated] = limitsByLength(sound(draft.unauthenticated));
   return {
-    file,
-    hash,
     store: sound(draft.store),
     storePrefix: sound(draft.storePrefix),
     onStoreFailure: sound(draft.onStoreFailure),
@@ -87,7 +86,6 @@ type BuildContext = {
   readonly name: string;
   readonly limits: Limits;
   readonly rest: BuildInputs;
-  readonly folder: string;
   readonly keyHeaders: readonly string[];
 };
 
@@ -115,7 +113,7 @@ function environmentOf(draft: EnvironmentDraft, context: BuildContext): Environm
       serverName: sound(draft.upstreamTls).serverName,
     },
     healthCheck: healthCheckOf(draft.healthCheck),
-    tls: certificateOf(draft.tls, context.folder),
+    tls: certificateOf(draft.tls, rest.folder),
     cors: corsPolicyOf(draft.cors, context.keyHeaders),
     limits: edgeLimitsOf(limits),
     publicPlan: draft.public,
@@ -193,7 +191,7 @@ function corsPolicyOf(
   return { ...rest, headers: [...headers, ...further], maxAgeSeconds };
 }
 
-function edgeLimitsOf(limits: Required<LimitOverrides>): EdgeLimits {
+function edgeLimitsOf(limits: Limits): EdgeLimits {
   return {
     headerBytes: limits.headerBytes,
     headerCount: limits.headerCount,

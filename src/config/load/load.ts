@@ -1,19 +1,19 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
-import type { Config, LoadResult, ServiceConfig } from "../config.ts";
+import type { LoadResult, ServiceConfig } from "../config.ts";
+import { type Draft, readDraft } from "../draft/draft.ts";
+import { validateDraft, validateOwnFiles } from "../draft/validate.ts";
+import { planCostsOf, validateCosts } from "../draft/validate-costs.ts";
+import { validateServices } from "../draft/validate-services.ts";
 import { Findings } from "../file/findings.ts";
 import type { Mistake } from "../file/mistake.ts";
 import { readReferencedFiles, type Variables } from "../file/substitute.ts";
 import { readTextFile, unreadIn } from "../file/text-file.ts";
 import { parseTree, type Tree } from "../file/tree.ts";
-import { buildConfig } from "./build.ts";
+import { type BuiltConfig, buildConfig } from "./build.ts";
 import { readDescriptions } from "./descriptions.ts";
-import { type Draft, readDraft } from "../draft/draft.ts";
 import { namedPemFiles, readPemFiles } from "./pem.ts";
 import { resolveTelemetry } from "./telemetry.ts";
-import { validateDraft, validateOwnFiles } from "../draft/validate.ts";
-import { planCostsOf, validateCosts } from "../draft/validate-costs.ts";
-import { validateServices } from "../draft/validate-services.ts";
 
 const CONFIG_BYTES_MAX = 1024 ** 2;
 /** The most values of a configuration, with aliases expanded. */
@@ -28,11 +28,11 @@ export const CONFIG_VALUES_MAX = 100_000;
 export async function loadConfig(
   file: string,
   variables: Variables,
-  { forStart = false }: LoadOptions = {},
+  options: LoadOptions = {},
 ): Promise<LoadResult> {
   const read = await readTree(file, variables);
   if (!read.ok) return read;
-  return loadTree(file, read, variables, { forStart });
+  return loadTree(file, read, variables, options);
 }
 
 type LoadOptions = { readonly forStart?: boolean };
@@ -77,10 +77,11 @@ export async function readTree(
 /** Loads the configuration in a tree. Relative paths in it are relative to `file`. */
 export async function loadTree(
   file: string,
-  { text, tree, mistakes, paths, unread = undefined }: FileTree,
+  { text, tree, mistakes, paths, unread }: FileTree,
   variables: Variables,
   { forStart = false }: LoadOptions = {},
 ): Promise<LoadResult> {
+  const folder = dirname(resolve(file));
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, variables.TOLLGATE_DATA);
   validateDraft(draft, findings);
@@ -90,16 +91,15 @@ export async function loadTree(
   validateCosts(draft, findings, planCosts);
   const telemetry = resolveTelemetry(draft, findings, variables);
   const described = await readDescriptions(draft, findings, planCosts);
-  const pems = await readPemFiles(draft, findings, dirname(resolve(file)));
+  const pems = await readPemFiles(draft, findings, folder);
 
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   const files = [resolve(file), ...paths, ...described.files];
   if (all.length > 0) {
-    const named = namedPemFiles(draft, dirname(resolve(file)));
     return {
       ok: false,
       mistakes: inOrder(all, file),
-      files: [...files, ...named],
+      files: [...files, ...namedPemFiles(draft, folder)],
       unread: unread ?? findings.unread,
     };
   }
@@ -107,16 +107,12 @@ export async function loadTree(
   const authorities = [...pems.values()].flatMap(({ ca }) => ca ?? []);
   const certificates = [...authorities, ...pairs.map(({ cert }) => cert)];
   const certificateTexts = certificates.map(({ text }) => text);
-  const config = buildConfig(draft, {
-    file: resolve(file),
-    hash: "",
-    operations: described.operations,
-    pems,
-    telemetry,
-  });
+  const { operations } = described;
+  const built = buildConfig(draft, { folder, operations, pems, telemetry });
+  const hash = hashOf(built, [text, ...described.texts, ...certificateTexts]);
   return {
     ok: true,
-    config: { ...config, hash: hashOf(config, [text, ...described.texts, ...certificateTexts]) },
+    config: { file: resolve(file), hash, ...built },
     warnings: inOrder([...findings.warnings, ...described.warnings], file),
     files: [...files, ...[...certificates, ...pairs.map(({ key }) => key)].map(({ path }) => path)],
   };
@@ -141,14 +137,14 @@ function inDataFolder(draft: Draft, root: unknown, folder: string | undefined): 
  * requests. Other substituted values are left out, because the hash is on the open /metrics and
  * would allow guessing a weak secret.
  */
-function hashOf(config: Config, texts: readonly string[]): string {
+function hashOf(config: BuiltConfig, texts: readonly string[]): string {
   return createHash("sha256")
     .update(JSON.stringify([texts, rulesOf(config)]))
     .digest("hex");
 }
 
 /** The settings that decide about requests; they hold no secret. The operations are in the descriptions. */
-function rulesOf({ plans, planBounds, bans, unauthenticated, environments }: Config): unknown {
+function rulesOf({ plans, planBounds, bans, unauthenticated, environments }: BuiltConfig): unknown {
   const ofService = ({ routes, limits }: ServiceConfig) => {
     return [{ ...routes, operations: undefined }, limits];
   };
