@@ -31,6 +31,18 @@ type ImportDetails = { readonly import: string } & Readonly<
 export type RecordTransition<T> = readonly [was: T | undefined, is: T];
 
 /**
+ * Whether requests may be counted in other windows after a record was changed: those of an account,
+ * or those of a key with caps. A new record changes nothing that was counted before.
+ */
+export function hasOtherTerms([was, is]: RecordTransition<AccountRecord | KeyRecord>): boolean {
+  return was !== undefined && JSON.stringify(termsOf(was)) !== JSON.stringify(termsOf(is));
+}
+
+function termsOf(record: AccountRecord | KeyRecord): unknown {
+  return "digest" in record ? [record.caps] : [record.plan, record.limits, record.calendar];
+}
+
+/**
  * The event of one key. `isSuccessor`: another key was rotated to it, and that event covers both.
  */
 export function keyEvent(

@@ -1,7 +1,6 @@
 import { inSlices } from "../../base/event-loop.ts";
 import { SerialQueue } from "../../base/serial-queue.ts";
-import { hasOtherTerms } from "../../core/keys/quota-terms.ts";
-import type { RecordTransition } from "../../core/keys/record-events.ts";
+import { hasOtherTerms, type RecordTransition } from "../../core/keys/record-events.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { hasOtherTerms } from "../../../src/core/keys/quota-terms.ts";
+import { hasOtherTerms } from "../../../src/core/keys/record-events.ts";
 import type { AccountRecord, KeyRecord } from "../../../src/core/keys/records.ts";
 
 const ACCOUNT: AccountRecord = {
