@@ -53,18 +53,18 @@ export function parseHttpUrl(text: string): ParseResult<string> {
 
 /** The address of a page that other pages are below. */
 export function parsePageUrl(text: string): ParseResult<string> {
-  const read = parseHttpUrl(text);
-  return "value" in read && new URL(read.value).search !== ""
-    ? { why: "it takes no query: the pages are below its path" }
-    : read;
+  return withoutQuery(text, "the pages are below its path");
 }
 
 /** The address of an OpenTelemetry collector. More is appended to its path. */
 export function parseCollector(text: string): ParseResult<string> {
+  return withoutQuery(text, "headers go into OTEL_EXPORTER_OTLP_HEADERS");
+}
+
+function withoutQuery(text: string, because: string): ParseResult<string> {
   const read = parseHttpUrl(text);
-  return "value" in read && new URL(read.value).search !== ""
-    ? { why: "it takes no query: headers go into OTEL_EXPORTER_OTLP_HEADERS" }
-    : read;
+  const hasQuery = "value" in read && new URL(read.value).search !== "";
+  return hasQuery ? { why: `it takes no query: ${because}` } : read;
 }
 
 /** A network as `address/bits`; a bare address is a network of one. */

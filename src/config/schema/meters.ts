@@ -7,6 +7,7 @@ import {
   PLAN_METERS_MAX,
 } from "../../core/quota/meters.ts";
 import { type PlanMeter, WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
+import type { ParseResult } from "./addresses.ts";
 import { limitsByLength, windowKeys } from "./plan-windows.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
@@ -14,7 +15,6 @@ import { optional, required } from "./value-types.ts";
 /** The keys of meters, which count the cost of answers (docs/reference/meters.md). */
 
 const HOLD_MAX = 1e9;
-const METERS_MAX = PLAN_METERS_MAX;
 const SOURCES_MAX = 8;
 
 const NAME_TITLE =
@@ -24,18 +24,15 @@ const meterName = kind.text(
   new RegExp(`^(?!(?:key|${WINDOW_NAMES.join("|")})$)[a-z][a-z0-9-]{0,31}$`),
 );
 
-const SOURCE = "header NAME, json POINTER or sse POINTER";
-const source = z
-  .string(SOURCE)
-  .meta({ pattern: "^(?:header [^ ]+|(?:json|sse) \\/.*)$" })
-  .transform((text, context): MeterSource => {
-    const parsed = parseMeterSource(text);
-    if (parsed !== undefined) return parsed;
-    const hint = "as in header x-tokens-used, or json /usage/total_tokens (RFC 6901)";
-    context.issues.push({ code: "custom", message: SOURCE, input: text, params: { hint } });
-    return z.NEVER;
-  })
-  .meta({ title: SOURCE });
+const source = kind.read("header NAME, json POINTER or sse POINTER", {
+  pattern: /^(?:header [^ ]+|(?:json|sse) \/.*)$/,
+  read: (text): ParseResult<MeterSource> => {
+    const value = parseMeterSource(text);
+    return value === undefined
+      ? { why: "as in header x-tokens-used, or json /usage/total_tokens (RFC 6901)" }
+      : { value };
+  },
+});
 
 const units = kind.integer({ from: 0, to: HOLD_MAX });
 const UNTOLD = "hold, max, or a whole number of units";
@@ -77,13 +74,13 @@ const operationMeter = z
     params: { hint: "raise max, or lower untold" },
   });
 
-const TOO_MANY = `a map of at most ${METERS_MAX} meters by name`;
+const TOO_MANY = `a map of at most ${PLAN_METERS_MAX} meters by name`;
 
 /** The meters of an operation, by name. */
 export const operationMeters = z
   .record(meterName, operationMeter, "a map of meters by name")
   .refine(hasFewMeters, TOO_MANY)
-  .meta({ maxProperties: METERS_MAX });
+  .meta({ maxProperties: PLAN_METERS_MAX });
 
 const WINDOWS = `unlimited, or a map with at least one of ${WINDOW_NAMES.join(", ")}`;
 
@@ -105,10 +102,10 @@ export const planMeters = z
     "a map of meters by name",
   )
   .refine(hasFewMeters, TOO_MANY)
-  .meta({ maxProperties: METERS_MAX });
+  .meta({ maxProperties: PLAN_METERS_MAX });
 
 function hasFewMeters(meters: object): boolean {
-  return Object.keys(meters).length <= METERS_MAX;
+  return Object.keys(meters).length <= PLAN_METERS_MAX;
 }
 
 /** The meters of an operation as they are counted. */

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { META_NAME_PATTERN } from "../../core/keys/edit-rules.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import { WINDOW_NAMES, WINDOW_ROWS, type WindowName } from "../../core/quota/windows.ts";
 import * as kind from "./value-types.ts";
@@ -16,7 +17,7 @@ export const log = z.strictObject(
     meta: optional(
       z
         .array(
-          kind.text("the name of account metadata: 1 to 32 of a-z, 0-9 and -", /^[a-z0-9-]{1,32}$/),
+          kind.text("the name of account metadata: 1 to 32 of a-z, 0-9 and -", META_NAME_PATTERN),
           "a list of names",
         )
         .max(16, "a list of at most 16 names"),

@@ -178,7 +178,7 @@ export const store = read(
 type Reading<T> = { readonly pattern: RegExp; readonly read: (text: string) => ParseResult<T> };
 
 /** `pattern` is for editors, through the schema. `read` decides, and returns why not. */
-function read<T>(title: string, { pattern, read }: Reading<T>) {
+export function read<T>(title: string, { pattern, read }: Reading<T>) {
   return z
     .string(title)
     .meta({ pattern: pattern.source })
