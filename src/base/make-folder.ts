@@ -1,5 +1,6 @@
 import { mkdir, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { errorCode } from "./messages.ts";
 
 /**
  * Makes a folder and its missing parents. Rejects with the system's error if that fails. Node's
@@ -11,7 +12,7 @@ export async function makeFolder(path: string): Promise<void> {
     await makeOne(path);
   } catch (error) {
     const parent = dirname(path);
-    if (codeOf(error) !== "ENOENT" || parent === path) throw error;
+    if (errorCode(error) !== "ENOENT" || parent === path) throw error;
     await makeFolder(parent);
     await makeOne(path);
   }
@@ -25,8 +26,4 @@ async function makeOne(path: string): Promise<void> {
     const isThere = (await stat(path).catch(() => undefined))?.isDirectory() ?? false;
     if (!isThere) throw error;
   }
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }

@@ -38,6 +38,11 @@ export function errorMessage(error: unknown): string {
   return error instanceof Error ? error.message : "unknown";
 }
 
+/** The code of an error of the system, such as ENOENT; undefined for any other error. */
+export function errorCode(error: unknown): unknown {
+  return error instanceof Error && "code" in error ? error.code : undefined;
+}
+
 /** "1 key", "2 keys". */
 export function formatCount(count: number, thing: string): string {
   return `${count} ${thing}${count === 1 ? "" : "s"}`;

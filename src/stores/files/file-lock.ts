@@ -3,6 +3,7 @@ import { dirname } from "node:path";
 import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { makeFolder } from "../../base/make-folder.ts";
+import { errorCode } from "../../base/messages.ts";
 import { loadSqlite } from "../../base/sqlite.ts";
 import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 
@@ -31,7 +32,7 @@ const NOT_ALLOWED = [3, 8, 14];
 export async function takeLock(path: string, waitMs: number): Promise<FileLock | undefined> {
   await makeFolder(dirname(path)).catch((cause: unknown) => {
     // The folder above exists. A file system that takes no folders, such as /proc, reports this.
-    const isMissing = cause instanceof Error && "code" in cause && cause.code === "ENOENT";
+    const isMissing = errorCode(cause) === "ENOENT";
     const why = isMissing ? "this file system takes no folders (ENOENT)" : fileErrorMessage(cause);
     const advice = "name a folder that can be written by keys and stateFile, or by TOLLGATE_DATA";
     throw new Error(`Cannot make the directory of ${path}: ${why}; ${advice}`, { cause });
@@ -68,7 +69,7 @@ async function makeLockFile(file: string, target: string): Promise<void> {
       await handle.close();
     }
   } catch (cause) {
-    const isThere = cause instanceof Error && "code" in cause && cause.code === "EEXIST";
+    const isThere = errorCode(cause) === "EEXIST";
     if (!isThere) throw new Error(`Cannot lock ${file}: ${fileErrorMessage(cause)}`, { cause });
     await mendLockFile(file, owner);
   }
@@ -91,8 +92,7 @@ async function whyRefused(file: string, target: string): Promise<string> {
   const isFolder = (await stat(file).catch(nothing))?.isDirectory();
   if (isFolder) return fileErrorMessage(Object.assign(new Error(), { code: "EISDIR" }));
   const cause: unknown = await access(file, constants.W_OK).catch((error) => error);
-  const isReadOnly = cause instanceof Error && "code" in cause && cause.code === "EROFS";
-  if (isReadOnly) return fileErrorMessage(cause);
+  if (errorCode(cause) === "EROFS") return fileErrorMessage(cause);
   return `this user may not write it. Give it the owner of ${target} (chown --reference)`;
 }
 

@@ -1,6 +1,7 @@
 import { type FileHandle, open, readlink, realpath, rename, stat, unlink } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
+import { errorCode } from "../../base/messages.ts";
 import { openRegularFile } from "../../base/open-regular-file.ts";
 
 /**
@@ -56,7 +57,7 @@ async function removeFile(path: string): Promise<void> {
   try {
     await unlink(path);
   } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== "ENOENT") throw cause;
+    if (errorCode(cause) !== "ENOENT") throw cause;
   }
 }
 
@@ -85,7 +86,6 @@ function nothing(): undefined {}
 
 /** Why a file could not be read or written, in words for people: no stack, no secret. */
 export function fileErrorMessage(cause: unknown): string {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
   const words: Record<string, string> = {
     EACCES: "permission denied (EACCES)",
     EPERM: "not permitted (EPERM)",
@@ -95,7 +95,7 @@ export function fileErrorMessage(cause: unknown): string {
     EISDIR: "it is a directory (EISDIR)",
     ENOTDIR: "a part of its path is not a directory (ENOTDIR)",
   };
-  return words[code] ?? (cause as Error).message;
+  return words[String(errorCode(cause))] ?? (cause as Error).message;
 }
 
 /** The most links to follow: links may lead in a circle. */

@@ -1,3 +1,4 @@
+import { errorCode } from "../../../base/messages.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
@@ -239,7 +240,7 @@ async function read(file: string): Promise<Read> {
   try {
     text = (await readRegularFile(file)).toString();
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return none;
+    if (errorCode(cause) === "ENOENT") return none;
     throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
   }
   if (isCounters(text)) return { ...none, hasCounters: true };

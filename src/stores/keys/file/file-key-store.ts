@@ -1,4 +1,5 @@
 import { stat } from "node:fs/promises";
+import { errorCode } from "../../../base/messages.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError, damagedFileError } from "../../files/damaged-file.ts";
@@ -261,7 +262,7 @@ async function identityOf(path: string): Promise<string> {
     const { ino, size, mtimeNs, ctimeNs } = await stat(path, { bigint: true });
     return [ino, size, mtimeNs, ctimeNs].join();
   } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return MISSING;
+    if (errorCode(cause) === "ENOENT") return MISSING;
     throw new Error(`Cannot read the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
   }
 }
