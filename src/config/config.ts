@@ -114,10 +114,7 @@ export type EnvironmentConfig = ServiceConfig & {
   /** The longest path first. */
   readonly services: readonly PathServiceConfig[];
   readonly upstreamHost: "upstream" | "client";
-  /**
-   * Absolute paths of PEM files; undefined if the listener is plain. The code that uses the files
-   * reads them.
-   */
+  /** Absolute paths of PEM files, read by the listener; undefined if it is plain. */
   readonly tls: CertificateFiles | undefined;
   readonly cors: CorsPolicy | undefined;
   /** The plan of requests without a key to public operations; undefined if there are none. */

@@ -45,9 +45,7 @@ function storeOf(store: StoreAddress): string {
   return store.kind === "memory" ? "memory" : store.shown;
 }
 
-/**
- * Why the store cannot change, if only the credentials differ. No shown address can reveal that.
- */
+/** Why the store cannot change if only the credentials differ, which no shown address reveals. */
 function sameButSecret(from: StoreAddress, to: StoreAddress): string | undefined {
   if (from.kind === "memory" || to.kind === "memory") return undefined;
   if (from.shown !== to.shown || loginOf(from.url) === loginOf(to.url)) return undefined;
@@ -67,9 +65,7 @@ function listenOf(owner: { readonly listen: HostPort } | undefined): string {
   return owner === undefined ? "off" : formatHostPort(owner.listen);
 }
 
-/**
- * Environments may be added and removed by host names, but only on listeners that are open already.
- */
+/** Environments may be added and removed by host names, but only on listeners that are open. */
 function listenerChanges(from: Config, to: Config): string[] {
   const reasons: string[] = [];
   for (const { name, listen } of to.environments) {
@@ -132,10 +128,7 @@ export type ReloadContext = {
   readonly nowMs: number;
 };
 
-/**
- * Judges a configuration that was read: first its own mistakes, then changes that a reload cannot
- * make.
- */
+/** Judges what was read: first its own mistakes, then changes that a reload cannot make. */
 export function decideReload(
   loaded: LoadResult,
   { from, records, nowMs }: ReloadContext,
@@ -185,9 +178,6 @@ export type ReloadResult =
       readonly ok: false;
       readonly mistakes: readonly Mistake[];
       readonly reasons?: readonly string[];
-      /**
-       * The new one is in force, but not in every process. Processes that cannot use it are
-       * replaced.
-       */
+      /** It is in force, but not in every process. Processes that cannot use it are replaced. */
       readonly partly?: true;
     };

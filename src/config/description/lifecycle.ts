@@ -188,10 +188,7 @@ function instantOf(text: string): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/**
- * The value is written between < and > of a Link field, so nothing in it may end that early (RFC
- * 8288, 3).
- */
+/** The value stands between < and > of a Link field: nothing in it may end that (RFC 8288, 3). */
 function readSuccessor({ operation, path, findings }: LifecycleInputs): string | undefined {
   const value = operation["x-successor"];
   if (value === undefined) return undefined;

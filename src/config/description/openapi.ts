@@ -32,9 +32,7 @@ type DescriptionContext = {
   readonly file: string;
   /** The start of a client's path, before the template. */
   readonly basePath: string;
-  /**
-   * The path of the backend that the description belongs to. Its operations must not lie elsewhere.
-   */
+  /** The path of the backend that it describes. Its operations must not lie elsewhere. */
   readonly under?: string;
   readonly costContext?: CostContext;
   readonly rules?: AccessRules;
@@ -151,10 +149,7 @@ function warnOfLongParameters(template: string, path: ConfigPath, findings: Find
 
 const KEYS_ONLY: AccessRules = { hasPublicPlan: false, keyHeaders: ["authorization"] };
 
-/**
- * The context of a description by itself: no other description of its environment, and no plan, is
- * known.
- */
+/** The context of a description by itself: no other one is known, and no plan. */
 function alone(): CostContext {
   const names = new OperationNames();
   return { environment: "", names, leastLimits: new Map(), planMeters: new Map() };

@@ -81,10 +81,7 @@ export function refuseMergeKey(map: YamlMap, path: ConfigPath, findings: Finding
   );
 }
 
-/**
- * Other tools have extensions of their own, so only a near match of one of the gateway's is
- * reported.
- */
+/** Only a near match is reported, because other tools have extensions of their own. */
 function warnOfMisspeltExtensions(operation: YamlMap, path: ConfigPath, findings: Findings): void {
   for (const key of Object.keys(operation)) {
     if (!/^x[-_]./i.test(key) || EXTENSIONS.includes(key)) continue;

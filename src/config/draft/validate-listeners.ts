@@ -50,9 +50,7 @@ function shownListen({ name, listen }: Omit<ListenerUse, "hosts">, findings: Fin
   return findings.shown(["environments", name, "listen"], formatHostPort(listen));
 }
 
-/**
- * Why two environments cannot both listen: on one address, they need hosts that tell them apart.
- */
+/** Why two environments cannot both listen. On one address they need hosts of their own. */
 function clash(one: ListenerUse, earlier: ListenerUse, findings: Findings): string | undefined {
   const where = shownListen(one, findings);
   if (!isSame(one.listen, earlier.listen)) {

@@ -13,9 +13,7 @@ import type { Draft, EnvironmentDraft } from "./draft.ts";
 import type { BackendDraft } from "./service-drafts.ts";
 import { checkRepeats } from "./validate.ts";
 
-/**
- * Finds the mistakes in the services of an environment, and in the rules for calls without a key.
- */
+/** Finds the mistakes in the services of environments, and in rules for calls without a key. */
 export function validateServices(draft: Draft, findings: Findings): void {
   for (const [name, environment] of draft.environments) {
     const path = ["environments", name];
@@ -141,10 +139,7 @@ function checkPublicPlan(
   }
 }
 
-/**
- * If a service has a description, the description decides what its operations cost and who may call
- * them.
- */
+/** The description of a service decides what its operations cost and who may call them. */
 function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { api, backends = [], basePath, costs = [], publicRoutes = [] } = environment;
   const isDescribed =

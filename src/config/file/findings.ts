@@ -93,10 +93,7 @@ export class Findings {
   }
 }
 
-/**
- * Notes the issues that zod found, in words and with their places. `start` is the place of the
- * parsed value.
- */
+/** Notes the issues that zod found, with their places. `start` is the place of the parsed value. */
 export function noteIssues(
   findings: Findings,
   issues: readonly z.core.$ZodIssue[],
@@ -194,10 +191,7 @@ export function nearestKey(name: string, known: readonly string[], part = 3): st
   return near[0]?.key;
 }
 
-/**
- * The number of edits that make one word the other. Swapped neighbours are one edit. Long words are
- * skipped.
- */
+/** The edits from one word to the other; swapped neighbours are one. Long words are skipped. */
 function distance(one: string, other: string): number {
   if (one.length > 64) return one.length;
   let before: number[] = [];

@@ -68,9 +68,7 @@ const BYTES_MAX = 64 * 1024;
 /** A configuration that a person wrote has no more references than this. */
 const FILES_MAX = 100;
 
-/**
- * The contents that replace `${file:PATH}`, by PATH as written; `paths` are the files, absolute.
- */
+/** The contents that replace `${file:PATH}`, by PATH as written; `paths` are absolute. */
 export type ReferencedFiles = {
   readonly contents: ReadonlyMap<string, TextFileResult>;
   readonly paths: readonly string[];

@@ -25,9 +25,7 @@ import { type ParsedYaml, parseYaml } from "./yaml.ts";
 /** A YAML file as plain values, each with its place. */
 export type Tree = {
   readonly value: unknown;
-  /**
-   * The place of a value. If the value is absent, the place of the nearest key or value around it.
-   */
+  /** The place of a value; of the nearest key or value around it if the value is absent. */
   positionOf(path: ConfigPath): TextPosition;
   /** The place of the key of a value. */
   placeOfKey(path: ConfigPath): TextPosition;
@@ -61,9 +59,7 @@ type ParseState = ParsedYaml & {
   readonly broken: Set<string>;
   /** The node that an alias of this name stands for from this point on. */
   readonly anchors: Map<string, Node>;
-  /**
-   * Nodes whose anchors are noted, and aliases that are resolved. An expansion meets them again.
-   */
+  /** Nodes whose anchors are noted, and resolved aliases. An expansion meets them again. */
   readonly anchored: Set<Node>;
   readonly targets: Map<Alias, Node | undefined>;
   count: number;

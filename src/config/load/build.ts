@@ -27,10 +27,7 @@ type BuildInputs = {
 /** A configuration, but for the file that it is of. */
 export type BuiltConfig = Omit<Config, "file" | "hash">;
 
-/**
- * Turns a draft without mistakes into the configuration: units in names, paths absolute, all
- * defaults filled in.
- */
+/** The configuration of a sound draft: units in names, absolute paths, all defaults filled in. */
 export function buildConfig(draft: Draft, rest: BuildInputs): BuiltConfig {
   const { folder } = rest;
   const keys = sound(draft.keys);

@@ -7,9 +7,7 @@ import type { Variables } from "../file/substitute.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
 import { loadTree, readTree } from "./load.ts";
 
-/**
- * `config` is set if the file is a whole configuration. Otherwise the bans are those in the file.
- */
+/** `config` is set if the file is a whole configuration; otherwise the bans are those in it. */
 export type LoadPlansResult =
   | { readonly ok: true; readonly config: Config }
   | {
@@ -20,10 +18,7 @@ export type LoadPlansResult =
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/**
- * Reads plans for a trial: a whole configuration, or a file with only `plans`, and with `bans` if
- * they are to change too.
- */
+/** Reads plans for a trial: a whole configuration, or `plans` alone, or with `bans` to change. */
 export async function loadPlans(file: string, variables: Variables): Promise<LoadPlansResult> {
   const read = await readTree(file, variables, "plans");
   if (!read.ok) return read;

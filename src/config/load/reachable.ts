@@ -61,10 +61,7 @@ export async function loadReachable(file: string, variables: Variables): Promise
   };
 }
 
-/**
- * A configuration that knows only the gateway's address. Plans and environments come from the
- * gateway.
- */
+/** A configuration that knows only the address. Plans and environments come from the gateway. */
 export async function configOfRunning(
   running: YamlMap,
   admin: NonNullable<Config["admin"]>,

@@ -32,10 +32,7 @@ export function resolveTelemetry(
   return undefined;
 }
 
-/**
- * The samplers that the standard names, all treated as `parentbased_`. Without one every trace is
- * recorded.
- */
+/** The samplers of the standard, all as `parentbased_`. Without one every trace is recorded. */
 function sampleOf({ OTEL_TRACES_SAMPLER: sampler = "", ...env }: Variables): number {
   if (sampler.endsWith("always_off")) return 0;
   const given = env.OTEL_TRACES_SAMPLER_ARG ?? "";

@@ -34,10 +34,7 @@ export function resolveCounters(
   return { ok: false, message };
 }
 
-/**
- * A counter as people name it; unchanged if no key, no meter and no operation of the environment
- * has it.
- */
+/** A counter as people name it; unchanged if no key, meter or operation there has it. */
 export function counterLabel(
   { environments }: Pick<Config, "environments">,
   environment: string,

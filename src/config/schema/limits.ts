@@ -110,15 +110,10 @@ export type LimitOverrides = {
   readonly [K in keyof z.output<typeof limits>]?: z.output<typeof limits>[K];
 };
 
-/**
- * The same keys without defaults. A key that is absent here has the value of the general limits.
- */
+/** The same keys without defaults. A key that is absent has the value of the general limits. */
 export const overrides = overridesOf(Object.keys(limits.shape));
 
-/**
- * The limits of a backend. Limits that apply before a backend is chosen cannot differ among
- * backends.
- */
+/** The limits of a backend, without those that apply before a backend is chosen. */
 export const backendLimits = overridesOf([
   "bodyBytes",
   "upstreamConnections",

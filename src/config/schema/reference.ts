@@ -138,10 +138,7 @@ export function configurationReference(): string {
   return `${INTRODUCTION}\n${sections.join("\n")}\n${DESCRIPTION_NOTES}`;
 }
 
-/**
- * The section of a map, or of the maps in a list or by name, and the sections of the maps inside
- * it.
- */
+/** The sections of a map, or of the maps in a list or by name, and of the maps inside it. */
 function sectionsOf(title: string, schema: JsonSchema): string[] {
   const map = mapIn(schema);
   if (map === undefined) return [];

@@ -223,10 +223,7 @@ export const cost = integer({ from: 0, to: COST_MAX });
 export const SCOPE = "a scope: 1 to 64 of a-z, 0-9 and . _ : / -";
 export const scope = text(SCOPE, SCOPE_PATTERN);
 
-/**
- * Plain segments, as they arrive. Never "/" alone, because there is nothing in it to remove or to
- * insert.
- */
+/** Plain segments, as they arrive; never "/" alone, in which there is nothing to remove. */
 export const path = text(
   "a path of plain segments that starts with / and does not end in one",
   /^(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~!$&'()*+,;=:@-]+)+$/,

@@ -27,10 +27,7 @@ import {
   type Records,
 } from "./records.ts";
 
-/**
- * The raw key exists only here and in the output shown once to the editor. The record has its
- * digest.
- */
+/** The raw key is only here and in the output that shows it once; the record has its digest. */
 export type IssuedKey = {
   readonly key: string;
   readonly record: KeyRecord;

@@ -7,9 +7,7 @@ import { type Limit, WINDOW_NAMES } from "../quota/windows.ts";
 import type { AccountLimit, AccountRecord, KeyRecord, Records } from "./records.ts";
 import { type LimitChange, windowLimitsError } from "./window-limits.ts";
 
-/**
- * The means of making keys. `random` is as for `makeKey`: cryptographic whole numbers below `max`.
- */
+/** The means of making keys. `random` gives cryptographic whole numbers below `max`. */
 export type KeyContext = {
   readonly keyPrefix: string;
   readonly environments: readonly { readonly name: string; readonly keyTag: string }[];
@@ -35,9 +33,7 @@ export type EditResult<T> = ({ readonly ok: true; readonly records: Records } & 
 
 /** Text for people on one line, as it may be stored. */
 export const NAME_PATTERN = /^\P{Cc}{0,200}$/u;
-/**
- * Text as it may be entered: no character reorders or hides the text next to it (Unicode UTS 55).
- */
+/** Text as it may be entered: no character reorders or hides text next to it (Unicode UTS 55). */
 const GIVEN_NAME = /^(?:[^\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|[\u200c\u200d]){0,200}$/u;
 /** A hundred years: the longest expiry and grace. */
 export const PERIOD_MS_MAX = 36_525 * DAY_MS;

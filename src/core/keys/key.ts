@@ -53,10 +53,7 @@ export function checksum(body: string): string {
  */
 const checked = Buffer.alloc(128);
 
-/**
- * Checks shape, tag and checksum of a token, without looking anything up
- * (docs/reference/keys.md#key-shape).
- */
+/** Checks shape, tag and checksum (docs/reference/keys.md#key-shape). Looks nothing up. */
 export function checkKeyFormat(token: string, prefix: string, tag: string): Result<string> {
   const start = `${prefix}_${tag}_`;
   if (!token.startsWith(start)) return refuse("key_invalid", "another prefix or environment");
@@ -97,10 +94,7 @@ export function matchesForeignFormat(token: string, shapes: readonly ForeignKeyF
   });
 }
 
-/**
- * Checks a token without looking anything up: a Tollgate key by shape, tag and checksum, any other
- * by the shapes of foreign keys.
- */
+/** Checks a Tollgate key by shape, tag and checksum, any other by the shapes of foreign keys. */
 export function checkKeyText(
   token: string,
   {

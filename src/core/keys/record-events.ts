@@ -42,9 +42,7 @@ function termsOf(record: AccountRecord | KeyRecord): unknown {
   return "digest" in record ? [record.caps] : [record.plan, record.limits, record.calendar];
 }
 
-/**
- * The event of one key. `isSuccessor`: another key was rotated to it, and that event covers both.
- */
+/** The event of one key. `isSuccessor`: another was rotated to it, and that event covers both. */
 export function keyEvent(
   [was, is]: RecordTransition<KeyRecord>,
   { plan, isSuccessor }: { readonly plan: string; readonly isSuccessor: boolean },

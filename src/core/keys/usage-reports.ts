@@ -41,10 +41,7 @@ export type WindowReport = {
   readonly used: number;
   readonly remaining: number;
   readonly reset: number;
-  /**
-   * Units included in the price, and units above them; absent if the plan includes none of this
-   * window.
-   */
+  /** Units in the price, and those above them; absent if the plan includes none of this window. */
   readonly included?: number;
   readonly overage?: number;
 };

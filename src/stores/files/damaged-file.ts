@@ -40,9 +40,7 @@ export function parseFile(file: string, text: string): unknown {
   }
 }
 
-/**
- * Finds the places of mistakes in the text. Returns the error to throw and throws nothing itself.
- */
+/** The error to throw for mistakes, with their places in the text. */
 export function damagedFileError(
   file: string,
   text: string,

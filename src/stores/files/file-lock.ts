@@ -10,9 +10,7 @@ import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 export type FileLock = { release(): void };
 
 const RETRY_MS = 10;
-/**
- * How long to retry if the lock file is refused: another process may not have set its owner yet.
- */
+/** How long to retry if the lock file is refused: its maker may not have set its owner yet. */
 const REFUSED_MS = 500;
 /** SQLITE_BUSY */
 const BUSY = 5;

@@ -37,9 +37,7 @@ const SPACE = /[ \t\n\r]*/y;
 const STRING = /"(?:[^"\\\p{Cc}]|[\u007f-\u009f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/uy;
 const SCALAR = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
 
-/**
- * One pass over a text; each step returns whether to go on. It ends at a mistake or at `wanted`.
- */
+/** One pass over a text, up to a mistake or `wanted`. Each step returns whether to go on. */
 class Walk {
   at = 0;
   why: string | undefined;

@@ -73,9 +73,7 @@ export async function ownerOf(
   return (await stat(target).catch(nothing)) ?? (await stat(dirname(target)).catch(nothing));
 }
 
-/**
- * The rename is safe on disk only after this. Some systems cannot do it; they lose nothing else.
- */
+/** The rename is safe on disk only after this. Some systems cannot do it, and lose only that. */
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, "r").catch(nothing);
   await handle?.sync().catch(nothing);

@@ -94,9 +94,7 @@ export function newRecordsId(): string {
   return randomBytes(12).toString("hex");
 }
 
-/**
- * The inputs for making keys: names of the configuration, randomness of the system, and the clock.
- */
+/** The means of making keys: names of the configuration, randomness of the system, the clock. */
 export function keyContextOf(
   config: Pick<Config, "keyPrefix" | "environments" | "plans" | "planBounds">,
   nowMs: number,

@@ -6,10 +6,7 @@ import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";
 
-/**
- * The ban that an operator imposes on an account, expressed by its longest window; or why there can
- * be none.
- */
+/** The ban that an operator imposes, expressed by the longest window; or why there can be none. */
 export function imposedBan(
   { bans, plans }: Pick<Config, "bans" | "plans">,
   { account, plan, limits }: UsageSubject,

@@ -22,10 +22,7 @@ export type DayReport = {
   readonly admitted: number;
   readonly units: number;
   readonly refused: number;
-  /**
-   * Units above those in the price of a month, as far as this day used them; only for a whole
-   * month.
-   */
+  /** Units above those in a month's price, as far as this day used them; of whole months only. */
   readonly overage?: number;
   /** Units of each meter; absent if the account used none. */
   readonly meters?: Readonly<Record<string, number>>;
@@ -40,9 +37,7 @@ export type Period = { readonly days: number } | { readonly month: string };
  */
 export type AccountSpans = (account: Pick<AccountRecord, "calendar">) => readonly DaySpan[];
 
-/**
- * An undefined environment or plan matches any. `after` is the account and day of an earlier row.
- */
+/** An undefined environment or plan matches any. `after` names an earlier row. */
 export type HistoryFilter = {
   readonly environment?: string | undefined;
   readonly plan?: string | undefined;
@@ -56,9 +51,7 @@ export const DAYS_MAX = 3_660;
 /** Accounts that are read together: a few thousand rows at most are in memory. */
 const ACCOUNTS_TOGETHER = 500;
 
-/**
- * The period of an option or a query, or why it is invalid, in words. `--days` names the option.
- */
+/** The period of options or a query, or why it is invalid. `named` names the option. */
 export function parsePeriod(
   { days, month }: { readonly days?: string | undefined; readonly month?: string | undefined },
   named: (name: "days" | "month") => string,
@@ -154,10 +147,7 @@ function withOverage(
   });
 }
 
-/**
- * The units of a month that are in the price of a plan. Undefined for any other period, and if no
- * plan includes any.
- */
+/** Units in the price of a month, by plan; undefined for another period, or if no plan has any. */
 export function monthlyIncluded(
   period: Period,
   config: Pick<Config, "planBounds">,

@@ -18,10 +18,7 @@ import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
-/**
- * Which accounts; an undefined member matches any. `over` is in percent of a limit, `top` a number
- * of accounts.
- */
+/** An undefined member matches any account. `over` is in percent of a limit. */
 export type UsageFilter = {
   readonly environment?: string | undefined;
   readonly plan?: string | undefined;

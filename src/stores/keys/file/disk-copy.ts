@@ -43,9 +43,7 @@ export type DiskCopy = {
 export type DiskCopyOptions = {
   /** Whether a copy with this id is of another store. By default none is. */
   readonly isOther?: (id: string | undefined) => boolean;
-  /**
-   * The gateways of one machine may share the file: each writes the same content, one at a time.
-   */
+  /** Gateways of one machine may share the file: each writes the same content, one at a time. */
   readonly lockWaitMs?: number;
   /** How soon records that could not be written are tried again. */
   readonly retryMs?: number;

@@ -25,10 +25,7 @@ function marked(record: "account" | "key", text: string): string {
   return `{"record":"${record}",${text.slice(1)}`;
 }
 
-/**
- * The records in the lines of an export. Rejects with an Error that names the first line that is
- * not a record.
- */
+/** The records in the lines of an export. Rejects with the first line that is not a record. */
 export async function decodeExport(text: string, nowMs: number): Promise<Records> {
   const collector = new RecordCollector();
   await inSlices(text.split("\n"), (line, index) => {

@@ -67,9 +67,7 @@ function* listText<T>(
 export type ReadOptions = {
   /** Records that were known before. They stand in for damaged ones. */
   readonly known?: Records;
-  /**
-   * Unix milliseconds. Decides which keys of an older file determine the terms of their account.
-   */
+  /** Unix milliseconds. Decides which keys of an older file have the terms of their account. */
   readonly nowMs: number;
 };
 

@@ -21,9 +21,7 @@ import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
 export type FileKeyStoreOptions = {
   readonly path: string;
   readonly report: Reporter;
-  /**
-   * Whether to follow the changes of others: a gateway does, a command that reads once need not.
-   */
+  /** Whether to follow the changes of others: a gateway does, a command need not. */
   readonly watch: boolean;
   /** Records to use until the file can be read, which then need not be there at the start. */
   readonly inForce?: Records | undefined;
@@ -33,9 +31,7 @@ export type FileKeyStoreOptions = {
   readonly now?: () => number;
 };
 
-/**
- * A change by another process is seen within this and the time of reading: well within a second.
- */
+/** A change by another process is seen within this and the time of reading. */
 const POLL_MS = 300;
 const LOCK_WAIT_MS = 20_000;
 

@@ -31,9 +31,7 @@ import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
 import { checkPlainLine } from "./plain-lines.ts";
 
 export type ImportOptions = {
-  /**
-   * Whether the lines are of the other kind: a key itself, with its account, plan and environment.
-   */
+  /** Whether each line has a key itself, with its account, plan and environment. */
   readonly plain: boolean;
   readonly foreignKeys: readonly ForeignKeyFormat[];
   readonly context: KeyContext;

@@ -1,9 +1,7 @@
 import { differingIndexes, inSlices } from "../../../base/event-loop.ts";
 import { earliestEnd, type KeyRecord, type Records } from "../../../core/keys/records.ts";
 
-/**
- * Keys with the ends that are known here, and the number of keys that had no end or a later one.
- */
+/** Keys with the ends that are known here, and how many of them had no end or a later one. */
 export type RevocationMerge = { readonly keys: readonly KeyRecord[]; readonly changed: number };
 
 type KnownRecords = {

@@ -9,9 +9,7 @@ import type { JsonMistake } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 import { type LegacyAccountFields, RecordReader } from "./record-format.ts";
 
-/**
- * A record that cannot be used. Its value stays as it was found, so that an operator can repair it.
- */
+/** A record that cannot be used. Its value stays as it is, so that an operator can repair it. */
 export type DamagedRecord = {
   readonly kind: "key" | "account";
   /** The id that the record states; undefined if not even that can be read. */
@@ -157,9 +155,7 @@ export class RecordCollector {
   }
 }
 
-/**
- * Takes the terms of the account from its newest working key, or from the newest key if none works.
- */
+/** The account has the terms of its newest working key, or of the newest one if none works. */
 function accountFrom(
   id: string,
   keys: readonly { readonly key: KeyRecord; readonly terms: LegacyAccountFields }[],

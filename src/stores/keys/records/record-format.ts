@@ -29,10 +29,7 @@ import { CAP_NUMBER_MAX, LIMIT_MAX, WINDOW_NAMES } from "../../../core/quota/win
 import { JsonMemberReader } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
 
-/**
- * The version that this gateway writes. Version 1 had no accounts: each key had the terms of its
- * account.
- */
+/** The version that is written. In version 1 each key had the terms of its account. */
 export const RECORD_VERSION = 2;
 
 const DIGEST_PATTERN = /^[0-9a-f]{64}$/;
@@ -161,9 +158,7 @@ export class RecordReader extends JsonMemberReader {
     };
   }
 
-  /**
-   * A line of an export names its kind by `record`: a line put into the store by hand may keep it.
-   */
+  /** A line of an export names its kind by `record`, which may be put into the store by hand. */
   #members(
     value: unknown,
     path: JsonPath,

@@ -55,9 +55,7 @@ export class RecordSet {
   }
 }
 
-/**
- * The index of the list: the index before with the changes in it, or a new one if they are many.
- */
+/** The index of the list: that of before with the changes, or a new one if they are many. */
 async function indexed<T>(
   index: LayeredIndex<T>,
   list: readonly T[],

@@ -10,16 +10,10 @@ export type ChangeLog = string;
 
 type Change = readonly [from: string, to: string, names: readonly string[]];
 
-/**
- * If the log is longer than this, the oldest changes are dropped. A thousand new keys with their
- * accounts take 36,000.
- */
+/** If the log is longer, the oldest changes are dropped. A thousand new keys take 36,000. */
 const LENGTH_MAX = 40_960;
 
-/**
- * The log with one more change. If `names` is undefined everything changed, so the log starts
- * again.
- */
+/** The log with one more change. It starts again if all changed, for which `names` is undefined. */
 export function appendChange(
   changes: ChangeLog,
   { from, to, names }: { from: string; to: string; names: readonly string[] | undefined },
@@ -70,9 +64,7 @@ function isChange(value: unknown): value is Change {
   );
 }
 
-/**
- * `<number>.<random>`: the number grows with each change, and no two changes have the same version.
- */
+/** `<number>.<random>`: the number grows with each change, and no version comes twice. */
 export function versionAfter(version: string): string {
   return `${numberOfVersion(version) + 1}.${randomBytes(6).toString("hex")}`;
 }

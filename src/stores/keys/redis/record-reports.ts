@@ -8,9 +8,7 @@ import type { KeyStore, RecordTroubles } from "../key-store.ts";
 import { LostRecords, type RecordFinder } from "../records/lost-records.ts";
 import type { DamagedRecord } from "../records/record-collector.ts";
 
-/**
- * While Redis is unreachable, the check of the store reports it, and the copy here stays in use.
- */
+/** The check of the store reports these, and the copy here stays in use. */
 const AWAY: ReadonlySet<string> = new Set([
   ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
   ...["BUSY", "READONLY"],

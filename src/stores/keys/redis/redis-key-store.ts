@@ -36,9 +36,7 @@ export type RedisKeyStoreOptions = {
   /** Whether to write the copy too: one process of a gateway does, so that none waits for another. */
   readonly writesCopy?: boolean;
   readonly report: Reporter;
-  /**
-   * Whether to follow the changes of others: a gateway does, a command that reads once need not.
-   */
+  /** Whether to follow the changes of others: a gateway does, a command need not. */
   readonly watch: boolean;
   /** Records to use until Redis can be read, newer than the copy on disk. */
   readonly inForce?: Records | undefined;

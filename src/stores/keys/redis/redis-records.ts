@@ -22,9 +22,7 @@ const RECONNECT_TRIES = 15;
 const RECONNECT_PAUSE_MS = 200;
 /** If more records than this changed, all records are read. */
 const READ_SINGLY_MAX = 2_000;
-/**
- * The most times the records are read again because another writer changed them during the read.
- */
+/** The most times records are read again because another writer changed them in between. */
 const TRIES_MAX = 5;
 /**
  * Writes records if the version is still the one they were edited from; otherwise writes nothing.
@@ -72,10 +70,7 @@ export type RedisRecords = {
   mark(): Promise<HashMark>;
   /** All records. A damaged record is replaced by the one in `known`. */
   all(known: Records, pace: ReadPace): Promise<Snapshot>;
-  /**
-   * The successor of `before`, made by reading only the changed records; undefined if it is unknown
-   * which changed.
-   */
+  /** The successor of `before`, by the changed records alone; undefined if these are unknown. */
   since(before: Snapshot): Promise<Snapshot | undefined>;
   /**
    * Replaces `before` by `next`. "raced": another writer was first, and nothing was written.

@@ -11,9 +11,7 @@ import { ACCOUNT_START, CHANGES_FIELD, type HashFields, VERSION_FIELD } from "./
 export type Snapshot = ReadRecords & {
   readonly version: string;
   readonly changes: ChangeLog;
-  /**
-   * The number of fields in the hash: a record that is deleted by hand does not change the version.
-   */
+  /** The number of fields in the hash. A record deleted by hand changes no version. */
   readonly fields: number;
 };
 
@@ -38,10 +36,7 @@ export async function readSnapshot(
   };
 }
 
-/**
- * Counts one field for each record, the version and the changes, and each record that cannot be
- * read.
- */
+/** The number of fields: one for each record, readable or not, the version and the changes. */
 export function countFields({ records, damaged }: ReadRecords): number {
   const unread = damaged.filter(({ kept }) => kept === undefined).length;
   return records.keys.length + records.accounts.length + unread + 2;
@@ -75,10 +70,7 @@ export async function applyPatch(
   };
 }
 
-/**
- * The list with the fresh records in their places, new ones at the end, and without those that are
- * gone.
- */
+/** The list with fresh records in their places, new ones at the end, and without the gone ones. */
 export async function mergeById<T extends { readonly id: string }>(
   before: readonly T[],
   fresh: readonly T[],
