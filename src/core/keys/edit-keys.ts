@@ -50,10 +50,11 @@ export function issueKeys(
   const owners = ownersFor(records, wanted, context, taken);
   if ("reason" in owners) return owners;
   const { of, fresh } = owners;
-  const tag = keyTagOf(context, (of[0] as AccountRecord).environment);
+  const first = of[0] as AccountRecord;
+  const tag = keyTagOf(context, first.environment);
   if (tag === undefined) {
     return conflictRefusal(
-      `Cannot issue a key: the environment ${JSON.stringify(of[0]?.environment)} of its account is no longer configured`,
+      `Cannot issue a key: the environment ${JSON.stringify(first.environment)} of its account is no longer configured`,
     );
   }
   const { expiresInMs, caps = [], count = 1 } = wanted;
@@ -61,10 +62,10 @@ export function issueKeys(
   const capNumbers =
     caps.length === 0 || of.length > 1
       ? []
-      : freeCapNumbers(records.keys, (of[0] as AccountRecord).id, { count, nowMs: context.nowMs });
-  if (capNumbers === undefined) return conflictRefusal(tooManyCaps((of[0] as AccountRecord).id));
+      : freeCapNumbers(records.keys, first.id, { count, nowMs: context.nowMs });
+  if (capNumbers === undefined) return conflictRefusal(tooManyCaps(first.id));
   const issued = Array.from({ length: count }, (_, i): IssuedKey => {
-    const account = (of[i] ?? of[0]) as AccountRecord;
+    const account = of[i] ?? first;
     const template = {
       name: wanted.name ?? "",
       environment: account.environment,
@@ -134,17 +135,16 @@ export function rotateKey(
   return { ok: true, records: { ...records, keys }, issued: { ...made, account }, previous };
 }
 
+/** The keys that are revoked now; `one`: a key was named, and not its account. */
+type Revocation = { readonly revoked: readonly KeyRecord[]; readonly one: boolean };
+
 /**
  * Revokes from `nowMs` on: a key, or every working key of an account. A key that is already revoked
  * keeps its first instant. Refuses a key that no longer works while others of its account do, and
  * names those, because an operator who revokes it means to end something
  * (docs/reference/keys.md#revocation).
  */
-export function revokeKeys(
-  records: Records,
-  id: string,
-  nowMs: number,
-): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+export function revokeKeys(records: Records, id: string, nowMs: number): EditResult<Revocation> {
   const one = findById(records.keys, id);
   // Finding the other keys of the account scans all keys, so it is done only if it matters.
   if (one !== undefined && isWorking(one, nowMs))
@@ -173,7 +173,7 @@ function ended(
   records: Records,
   ending: readonly KeyRecord[],
   { nowMs, one }: { readonly nowMs: number; readonly one: boolean },
-): EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }> {
+): EditResult<Revocation> {
   const revoked = ending.map((key): KeyRecord => ({ ...key, revokedMs: nowMs }));
   const keys = replaceById(records.keys, revoked);
   return { ok: true, records: { ...records, keys }, revoked, one };
