@@ -26,8 +26,7 @@ it("a suspension looks at few of many accounts and keys, once a first one has fo
   const change: KeyStore["change"] = async (edit) => {
     const before = set.records;
     const { records, result } = edit(before);
-    const find = (digest: string) => set.find(digest);
-    const checked = await checkEdit({ records: before, damaged: [] }, records, find);
+    const checked = await checkEdit({ records: before, damaged: [] }, records, set);
     await set.replace(checked.records, checked.changes);
     return result;
   };

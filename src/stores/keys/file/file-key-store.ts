@@ -165,8 +165,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   /** Called with the lock held, on the newest records. */
   async #write(edited: Records): Promise<void> {
     const { path } = this.#options;
-    const find = (digest: string) => this.held.find(digest);
-    const { records, changes, damaged } = await checkEdit(this.#known, edited, find);
+    const { records, changes, damaged } = await checkEdit(this.#known, edited, this.held);
     const id = this.#id ?? newRecordsId();
     const text = encodeKeyFile(records, damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {

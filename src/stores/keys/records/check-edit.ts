@@ -1,6 +1,7 @@
 import { findById, type HasId, idsOf } from "../../../core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import { DamagedRecordError, IS_DAMAGED } from "../key-store.ts";
+import type { RecordFinder } from "./lost-records.ts";
 import { joinOrphans } from "./orphans.ts";
 import { compareRecords, type ListChanges, type RecordChanges } from "./record-changes.ts";
 import type { ReadRecords } from "./record-collector.ts";
@@ -16,15 +17,15 @@ export type CheckedEdit = {
 
 /**
  * Checks an edit of records that were read. Throws DamagedRecordError as `refuseOverDamaged` does,
- * and any other error if the edit breaks the records. `findDigest` finds a key of the records before.
+ * and any other error if the edit breaks the records. `known` finds keys of the records before.
  */
 export async function checkEdit(
   before: Pick<ReadRecords, "damaged" | "records">,
   edited: Records,
-  findDigest: (digest: string) => KeyRecord | undefined,
+  known: Pick<RecordFinder, "find">,
 ): Promise<CheckedEdit> {
   const { records, damaged } = joinOrphans(before.damaged, edited);
-  const changes = await checkedChanges(before.records, records, findDigest);
+  const changes = await checkedChanges(before.records, records, known);
   refuseOver(damaged, before.records, records);
   return { records, changes, damaged };
 }
@@ -36,14 +37,14 @@ export async function checkEdit(
 async function checkedChanges(
   before: Records,
   after: Records,
-  findDigest: (digest: string) => KeyRecord | undefined,
+  known: Pick<RecordFinder, "find">,
 ): Promise<RecordChanges> {
   const changes = await compareRecords(before, after);
   const { keys, accounts } = changes;
   const isWhole =
     accounts.gone.length > 0
       ? isSound(after)
-      : isSoundBeside(before, changes, findDigest) &&
+      : isSoundBeside(before, changes, known) &&
         hasNoTwins(before.keys, keys, after.keys) &&
         hasNoTwins(before.accounts, accounts, after.accounts);
   if (isWhole) return changes;
@@ -108,11 +109,11 @@ function digestOf(value: unknown): unknown {
   return (value as { readonly digest?: unknown } | null | undefined)?.digest;
 }
 
-/** Checks the new records alone: the records before were sound, and `findDigest` knows them. */
+/** Checks the new records alone: the records before were sound, and `known` has them. */
 function isSoundBeside(
   before: Records,
   { keys, accounts }: RecordChanges,
-  findDigest: (digest: string) => KeyRecord | undefined,
+  known: Pick<RecordFinder, "find">,
 ): boolean {
   const fresh = idsOf(accounts.made);
   const ids = idsOf(keys.made);
@@ -126,7 +127,7 @@ function isSoundBeside(
     digests.size === keys.made.length &&
     keys.made.every(({ digest, account }) => {
       const hasAccount = fresh.has(account) || findById(before.accounts, account) !== undefined;
-      return hasAccount && !stays(findDigest(digest));
+      return hasAccount && !stays(known.find(digest));
     })
   );
 }

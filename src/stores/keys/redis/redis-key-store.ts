@@ -202,8 +202,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const { records: edited, result } =
         lost && again ? { records: again, result: lost.result } : edit(before.records);
       if (edited === before.records) return result;
-      const find = (digest: string) => this.held.find(digest);
-      const { records, changes, damaged } = await checkEdit(before, edited, find);
+      const { records, changes, damaged } = await checkEdit(before, edited, this.held);
       const to = versionAfter(before.version);
       const after = await this.#redisRecords.put({ ...before, damaged }, { records, changes, to });
       if (typeof after !== "string") {

@@ -77,9 +77,6 @@ export async function mergeById<T extends { readonly id: string }>(
   gone: ReadonlySet<string>,
 ): Promise<readonly T[]> {
   const news = fresh.filter(({ id }) => findById(before, id) === undefined);
-  if (fresh.length === 0 && gone.size === 0) return before;
-  if (fresh.length <= FEW_RECORDS && gone.size === 0)
-    return [...replaceById(before, fresh), ...news];
   const instead = new Map<T | undefined, T>();
   for (const record of fresh) {
     const old = findById(before, record.id);
@@ -88,6 +85,8 @@ export async function mergeById<T extends { readonly id: string }>(
   const away = new Set([...gone].map((id) => findById(before, id)));
   if (instead.size === 0 && away.size === 0)
     return news.length === 0 ? before : [...before, ...news];
+  if (fresh.length <= FEW_RECORDS && gone.size === 0)
+    return [...replaceById(before, fresh), ...news];
   const kept: T[] = [];
   await inSlices(before, (record) => {
     if (!away.has(record)) kept.push(instead.get(record) ?? record);

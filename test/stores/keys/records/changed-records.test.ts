@@ -12,7 +12,7 @@ const before = withAccounts(first, second);
 async function isRefused(after: Records): Promise<boolean> {
   const find = (digest: string) => before.keys.find((key) => key.digest === digest);
   try {
-    await checkEdit({ records: before, damaged: [] }, after, find);
+    await checkEdit({ records: before, damaged: [] }, after, { find });
     return false;
   } catch (error) {
     assert.match(String(error), /an id or a digest comes twice, or an account is missing/);
