@@ -6,8 +6,8 @@ import { named, withWorkingKeys } from "./unserved-records.ts";
 
 /**
  * A warning for each setting by which keys of before are refused for their shape, or for the field in
- * which clients send them. A record keeps neither, only the digest, so that a start cannot know, and
- * nothing knows whether an imported key has the shape of ours.
+ * which clients send them. A record keeps neither, only the digest: a start cannot know of them, and
+ * nothing tells whether an imported key has the shape of Tollgate's own.
  */
 export function endedKeys(change: ConfigChange, records: Records, nowMs: number): Mistake[] {
   const context: EndingContext = {
@@ -36,7 +36,7 @@ type EndedKeys = {
   readonly ended: string;
 };
 
-/** Where foreign keys were taken, an imported key need not be one of ours. */
+/** If foreign keys were taken, an imported key may have another shape. */
 function ownKeys({ from, to, keys, ownersOf }: EndingContext): EndedKeys[] {
   return [...Map.groupBy(endedStarts(from, to), ({ why }) => why)].flatMap(([why, of]) => {
     const environments = new Set(of.map(({ environment }) => environment));

@@ -51,7 +51,7 @@ function takeThread(): Worker {
   return thread;
 }
 
-/** One that rests keeps no process from its end. If it ends itself, nobody waits for its answer. */
+/** A resting thread keeps no process from its end. If it ends itself, no call waits for it. */
 function rest(thread: Worker): void {
   thread.unref();
   if (resting !== undefined) {

@@ -161,7 +161,7 @@ export function maskKeysInPath(path: string, shapes: readonly ForeignKeyFormat[]
 }
 
 const ESCAPE = /%([0-9A-Fa-f]{2})/g;
-/** Escapes of escapes that somebody may have written by mistake, and one more. */
+/** Escapes of escapes that people may have written by mistake, and one more. */
 const ROUNDS_MAX = 4;
 
 /** Every visible character may stand in a prefix and be an escape; `%` is decoded ahead. */

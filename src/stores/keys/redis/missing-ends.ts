@@ -7,7 +7,7 @@ import type { RecordReports } from "./record-reports.ts";
 import type { RedisRecords } from "./redis-records.ts";
 import type { Snapshot } from "./snapshot.ts";
 
-/** The records in Redis, and those to use: with the ends that it lacked, which are so many. */
+/** The records in Redis, and those to use: with the ends that it lacked, `ended` in number. */
 export type WholeRecords = {
   readonly snapshot: Snapshot;
   readonly records: Records;
