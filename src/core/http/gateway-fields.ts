@@ -28,20 +28,16 @@ export type ResponseFacts = VaryFacts & {
 /**
  * One response field that the gateway sets. `value` returns undefined if the response does not have
  * the field. `replaces` says when the backend's field of that name is dropped: always, never, or if
- * the gateway covers that subject itself. `exposed`: pages of other origins may read the field, if
- * `cors` is configured.
+ * the gateway covers that subject itself.
  */
 type FieldRow = {
   readonly name: string;
   readonly value: (response: ResponseFacts) => string | undefined;
   readonly replaces: "always" | "never" | Subject;
-  readonly exposed: boolean;
 };
 
 /** `end`: the description announces the operation's end. `stability`: it names a stability. */
 type Subject = "end" | "stability";
-
-const nothing = () => undefined;
 
 /** The value of a field that the operation's description decides. */
 function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRow["value"] {
@@ -54,15 +50,14 @@ function described(value: (lifecycle: Lifecycle) => string | undefined): FieldRo
 /** Those that the operation's description decides. */
 const DESCRIBED_FIELDS: readonly FieldRow[] = [
   // Only the description announces a deprecated operation: two dates would contradict each other.
-  { name: "Deprecation", value: described(deprecationValue), replaces: "end", exposed: true },
-  { name: "Sunset", value: described(sunsetValue), replaces: "end", exposed: true },
+  { name: "Deprecation", value: described(deprecationValue), replaces: "end" },
+  { name: "Sunset", value: described(sunsetValue), replaces: "end" },
   // The successor is added to the links of the backend (RFC 8288 3).
-  { name: "Link", value: described(successorLink), replaces: "never", exposed: true },
+  { name: "Link", value: described(successorLink), replaces: "never" },
   {
     name: "X-API-Stability",
     value: described(({ stability }) => stability),
     replaces: "stability",
-    exposed: true,
   },
 ];
 
@@ -72,63 +67,53 @@ const DESCRIBED_FIELDS: readonly FieldRow[] = [
  * cors.ts, Vary is in vary.ts, and those of a refusal are in its row.
  */
 const OWN_FIELDS: readonly FieldRow[] = [
-  { name: "X-Request-Id", value: ({ id }) => id, replaces: "always", exposed: true },
+  { name: "X-Request-Id", value: ({ id }) => id, replaces: "always" },
   {
     name: "X-RateLimit-Limit",
     value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.limit),
     replaces: "always",
-    exposed: true,
   },
   {
     name: "X-RateLimit-Remaining",
     value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.remaining),
     replaces: "always",
-    exposed: true,
   },
   {
     name: "X-RateLimit-Reset",
     // Unix seconds, rounded up: a time before the reset would be wrong.
     value: ({ rateLimitInfo }) => rateLimitInfo && String(Math.ceil(rateLimitInfo.resetMs / 1000)),
     replaces: "always",
-    exposed: true,
   },
   {
     name: "X-RateLimit-Window",
     value: ({ rateLimitInfo }) => rateLimitInfo?.window,
     replaces: "always",
-    exposed: true,
   },
   {
     name: "X-RateLimit-Cost",
     // A client without a key does not learn what operations cost.
     value: ({ cost, outcome }) => (cost === 1 || outcome === "none" ? undefined : String(cost)),
     replaces: "always",
-    exposed: true,
   },
   {
     name: "RateLimit-Policy",
     value: ({ rateLimit }) => rateLimit?.policy,
     replaces: "always",
-    exposed: true,
   },
   // The backend's field is dropped even if the gateway sets none: it would describe another limit.
   {
     name: "RateLimit",
     value: ({ rateLimit }) => rateLimit?.state,
     replaces: "always",
-    exposed: true,
   },
   ...DESCRIBED_FIELDS,
-  // The field of a refusal, and of a backend that sends Retry-After itself.
-  { name: "Retry-After", value: nothing, replaces: "never", exposed: true },
-  // The answer to a question about a standing sets it itself.
-  { name: "Age", value: nothing, replaces: "never", exposed: true },
-  // The fields of a 401, a 403 for a scope and a 405, by the gateway or the backend.
-  { name: "WWW-Authenticate", value: nothing, replaces: "never", exposed: true },
-  { name: "Allow", value: nothing, replaces: "never", exposed: true },
 ];
 
-const EXPOSED = OWN_FIELDS.filter(({ exposed }) => exposed).map(({ name }) => name);
+/** Fields of some answers only: of a refusal, of the backend, or of a report of a standing (Age). */
+const OCCASIONAL_FIELDS = ["Retry-After", "Age", "WWW-Authenticate", "Allow"];
+
+/** The fields that pages of other origins may read, if `cors` is configured. */
+const EXPOSED = [...OWN_FIELDS.map(({ name }) => name), ...OCCASIONAL_FIELDS];
 
 /**
  * The gateway's fields of a response with a head, flat: names and values in turn, behind those of
