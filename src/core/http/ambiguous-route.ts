@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, whatItAsksMore } from "./demands.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
@@ -73,25 +74,18 @@ type PartialRules = {
   readonly multiple: readonly PatternSegment[];
 };
 
-const known = new WeakMap<RouteTable, PartialRules>();
-
-function partialRulesOf(table: RouteTable): PartialRules {
-  let partial = known.get(table);
-  if (partial === undefined) {
-    const rules = rulesOf(table).filter(({ segments }) => segments.some(isPartial));
-    const parts = rules.flatMap(({ segments }) => segments.filter(isPartial));
-    const nameless = parts.filter(({ length }) => length === 2).map((part) => part.join(""));
-    const multiple = new Map(parts.map((part) => [JSON.stringify(part), part]));
-    partial = {
-      rules,
-      lengths: new Set(rules.map(({ segments }) => segments.length)),
-      nameless: new Set(nameless),
-      multiple: [...multiple.values()].filter(({ length }) => length > 2),
-    };
-    known.set(table, partial);
-  }
-  return partial;
-}
+const partialRulesOf = memoize((table: RouteTable): PartialRules => {
+  const rules = rulesOf(table).filter(({ segments }) => segments.some(isPartial));
+  const parts = rules.flatMap(({ segments }) => segments.filter(isPartial));
+  const nameless = parts.filter(({ length }) => length === 2).map((part) => part.join(""));
+  const multiple = new Map(parts.map((part) => [JSON.stringify(part), part]));
+  return {
+    rules,
+    lengths: new Set(rules.map(({ segments }) => segments.length)),
+    nameless: new Set(nameless),
+    multiple: [...multiple.values()].filter(({ length }) => length > 2),
+  };
+});
 
 /** A rule without meters takes those of another rule away. */
 function rulesOf({ operations, costs = [], publicRoutes = [] }: RouteTable): PartialRule[] {

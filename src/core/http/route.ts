@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import { NO_METERS, type OperationMeter } from "../quota/meters.ts";
 import type { Limit, OperationLimits } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
@@ -169,31 +170,24 @@ type Path = {
 
 type Index = { readonly literal: Map<string, Path>; readonly templated: Path[] };
 
-const indexes = new WeakMap<readonly Operation[], Index>();
-
 /** Paths without names by their text, and the other paths in the order in which they are tried. */
-function indexOf(operations: readonly Operation[]): Index {
-  let index = indexes.get(operations);
-  if (index === undefined) {
-    const paths = new Map<string, Path>();
-    for (const operation of operations) {
-      const { template, segments, method } = operation;
-      const path = paths.get(template) ?? { template, segments, methods: new Map(), allow: [] };
-      paths.set(template, path);
-      path.methods.set(method, operation);
-    }
-    for (const path of paths.values()) path.allow.push(...allowed([...path.methods.keys()]));
-    const all = [...paths.values()];
-    const literals = all.filter(({ segments }) => isLiteral(segments));
-    const templated = all.filter((path) => !literals.includes(path));
-    index = {
-      literal: new Map(literals.map((path) => [path.segments.join("/"), path])),
-      templated: templated.sort((a, b) => bySpecificity(a.segments, b.segments)),
-    };
-    indexes.set(operations, index);
+const indexOf = memoize((operations: readonly Operation[]): Index => {
+  const paths = new Map<string, Path>();
+  for (const operation of operations) {
+    const { template, segments, method } = operation;
+    const path = paths.get(template) ?? { template, segments, methods: new Map(), allow: [] };
+    paths.set(template, path);
+    path.methods.set(method, operation);
   }
-  return index;
-}
+  for (const path of paths.values()) path.allow.push(...allowed([...path.methods.keys()]));
+  const all = [...paths.values()];
+  const literals = all.filter(({ segments }) => isLiteral(segments));
+  const templated = all.filter((path) => !literals.includes(path));
+  return {
+    literal: new Map(literals.map((path) => [path.segments.join("/"), path])),
+    templated: templated.sort((a, b) => bySpecificity(a.segments, b.segments)),
+  };
+});
 
 function fitting(paths: readonly Path[], path: string, fits: PatternMatcher): Path | undefined {
   const segments = path.split("/");

@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { comparablePath, isUnder, type PathMatching } from "../../core/http/path-pattern.ts";
@@ -175,42 +176,31 @@ export function isStandingPath({ standing, paths }: Environment, path: string): 
   return standing !== undefined && comparablePath(path, paths) === standing;
 }
 
-const ofOperations = new WeakMap<readonly Service[], readonly Limit[]>();
-
 /** The windows of all operations of the environment. */
-export function operationLimits({ services }: Environment): readonly Limit[] {
-  const limits = ofOperations.get(services) ?? operationWindows(services.map((one) => one.routes));
-  ofOperations.set(services, limits);
-  return limits;
-}
+export const operationLimits = memoize(({ services }: Environment) => {
+  return operationWindows(services.map(({ routes }) => routes));
+});
 
 /** The scheme that clients of this environment speak. */
 export function schemeOf({ certificate }: Environment): "http" | "https" {
   return certificate === undefined ? "http" : "https";
 }
 
-const known = new WeakMap<readonly Environment[], EdgeLimits>();
-
 /**
  * The loosest of every limit among environments that share a listener. These limits hold for the
  * connection itself, and for a request until its host is known. Of `connectionsPerAddress` the
  * strictest holds, because it protects the process (docs/reference/http.md#environments).
  */
-export function loosestLimits(environments: readonly Environment[]): EdgeLimits {
+export const loosestLimits = memoize((environments: readonly Environment[]): EdgeLimits => {
   const [first, ...others] = environments as readonly [Environment, ...Environment[]];
-  let limits = known.get(environments);
-  if (limits === undefined) {
-    const all = { ...first.limits };
-    for (const { limits: each } of others) {
-      for (const name of Object.keys(all) as (keyof EdgeLimits)[]) {
-        Object.assign(all, { [name]: looser(name, all[name], each[name]) });
-      }
+  const all = { ...first.limits };
+  for (const { limits: each } of others) {
+    for (const name of Object.keys(all) as (keyof EdgeLimits)[]) {
+      Object.assign(all, { [name]: looser(name, all[name], each[name]) });
     }
-    limits = all;
-    known.set(environments, limits);
   }
-  return limits;
-}
+  return all;
+});
 
 function looser(name: keyof EdgeLimits, one: number, other: number): number {
   if (name !== "connectionsPerAddress") return Math.max(one, other);

@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import type { RequestHead } from "../../core/http/head.ts";
 import { capLimits } from "../../core/keys/caps.ts";
 import { findCredential } from "../../core/keys/credentials.ts";
@@ -110,17 +111,14 @@ function withCaps(limits: readonly Limit[], key: KeyRecord): readonly Limit[] {
   return caps.length === 0 || limits.length === 0 ? limits : sortByLength([...limits, ...caps]);
 }
 
-/** Limits of accounts without windows of their own. Nearly all keys share them. */
-const shared = new WeakMap<readonly Limit[], readonly Limit[]>();
+/** The limits of accounts without windows of their own. Nearly all keys share them. */
+const planLimits = memoize((plan: readonly Limit[]) => effectiveLimits(plan, []));
 
 function limitsFor(
   plan: readonly Limit[] | "custom",
   own: readonly AccountLimit[],
 ): readonly Limit[] {
-  if (plan === "custom" || own.length > 0) return effectiveLimits(plan, own);
-  const limits = shared.get(plan) ?? effectiveLimits(plan, own);
-  shared.set(plan, limits);
-  return limits;
+  return plan === "custom" || own.length > 0 ? effectiveLimits(plan, own) : planLimits(plan);
 }
 
 /** The account that a request is charged to: the key's account, or that of a client address. */
