@@ -9,6 +9,7 @@ import {
   sortByLength,
   WINDOW_NAMES,
   type WindowName,
+  withCalendar,
 } from "./windows.ts";
 
 /**
@@ -86,6 +87,13 @@ export type MeteredAccount = {
   readonly calendar: Calendar | undefined;
 };
 
+/** The windows of all meters of an account, whichever operations take from them. */
+export function meterWindows({ plan, own, calendar }: MeteredAccount): readonly Limit[] {
+  return effectiveMeters(plan, own).flatMap(({ limits }) => {
+    return limits.map((limit) => withCalendar(limit, calendar));
+  });
+}
+
 const held = new WeakMap<readonly Limit[], WeakMap<object, readonly Limit[]>>();
 
 /**
@@ -105,10 +113,7 @@ export function withMeters(
   for (const { name, hold } of operation) {
     const meter = meters.find((one) => one.name === name);
     if (meter === undefined) return name;
-    for (const limit of meter.limits) {
-      const isAnchored = calendar !== undefined && limit.window === "month";
-      all.push({ ...limit, hold, ...(isAnchored ? { calendar } : {}) });
-    }
+    for (const limit of meter.limits) all.push(withCalendar({ ...limit, hold }, calendar));
   }
   const byOperation = held.get(limits) ?? new WeakMap<object, readonly Limit[]>();
   held.set(limits, byOperation.set(operation, sortByLength(all)));

@@ -190,9 +190,14 @@ export function mergeLimits(
   const byCalendar = nested(anchored, calendar);
   const known = byCalendar.get(all);
   if (known !== undefined) return known;
-  const own = all.map((limit) => (limit.window === "month" ? { ...limit, calendar } : limit));
+  const own = all.map((limit) => withCalendar(limit, calendar));
   byCalendar.set(all, own);
   return own;
+}
+
+/** The limit with the months of its account, if it is one of a month. */
+export function withCalendar(limit: Limit, calendar: Calendar | undefined): Limit {
+  return calendar !== undefined && limit.window === "month" ? { ...limit, calendar } : limit;
 }
 
 function mergeLists(

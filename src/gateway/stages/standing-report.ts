@@ -1,7 +1,7 @@
 import { gatewayFields } from "../../core/http/gateway-fields.ts";
 import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
-import { meterWindows } from "../../core/quota/meter-windows.ts";
+import { meterWindows } from "../../core/quota/meters.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import {

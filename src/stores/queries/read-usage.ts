@@ -13,7 +13,7 @@ import {
   usageReport,
 } from "../../core/keys/usage-reports.ts";
 import type { QuotaRequest } from "../../core/quota/decide.ts";
-import { meterWindows } from "../../core/quota/meter-windows.ts";
+import { meterWindows } from "../../core/quota/meters.ts";
 import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
