@@ -1,11 +1,5 @@
 import { isIP } from "node:net";
-import { type AddressMatcher, addressMatcher, canonicalHost } from "../../core/address.ts";
-
-export type TrustedProxyMatcher = AddressMatcher;
-
-/** Reads CIDRs that the configuration has checked. A bare address is a network of one address. */
-export const trustedProxyMatcher: (cidrs: readonly string[]) => TrustedProxyMatcher =
-  addressMatcher;
+import { type AddressMatcher, canonicalHost } from "../../core/address.ts";
 
 /**
  * The client's address: the peer's, or from a trusted proxy the rightmost address of
@@ -15,7 +9,7 @@ export const trustedProxyMatcher: (cidrs: readonly string[]) => TrustedProxyMatc
 export function clientAddress(
   peer: string,
   forwardedFor: string | undefined,
-  isTrusted: TrustedProxyMatcher,
+  isTrusted: AddressMatcher,
 ): string {
   if (forwardedFor === undefined || !isTrusted(peer)) return peer;
   let client = peer;

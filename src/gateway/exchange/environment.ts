@@ -1,4 +1,5 @@
 import { memoize } from "../../base/memoize.ts";
+import type { AddressMatcher } from "../../core/address.ts";
 import type { CorsPolicy } from "../../core/http/cors.ts";
 import type { EdgeLimits } from "../../core/http/edge-limits.ts";
 import { comparablePath, isUnder, type PathMatching } from "../../core/http/path-pattern.ts";
@@ -21,7 +22,6 @@ import type { RequestTimes, TurnedAwayReason } from "../../telemetry/metrics/req
 import type { Tracing } from "../../telemetry/tracing/tracing.ts";
 import type { AnonymousClients, PublicPlan } from "../client/anonymous-clients.ts";
 import type { AuthFailureLimiter } from "../client/auth-failure-limiter.ts";
-import type { TrustedProxyMatcher } from "../client/client-address.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
 import type { OpenHolds } from "../client/open-holds.ts";
 import type { UsageReportCache } from "../client/usage-report-cache.ts";
@@ -69,7 +69,7 @@ export type Environment = {
   /** The names of account metadata that an access log entry includes. */
   readonly logMeta: readonly string[];
   /** Whether `allow` and `deny` admit a client. */
-  readonly isAddressAllowed: (address: string) => boolean;
+  readonly isAddressAllowed: AddressMatcher;
   readonly maintenance: { readonly retryAfterSeconds: number } | undefined;
   readonly upstreamHost: "upstream" | "client";
   readonly cors: CorsPolicy | undefined;
@@ -100,7 +100,8 @@ export type GatewayContext = {
   readonly wrongEnvironmentKeys?: WrongEnvironmentKeys;
   readonly concurrency: ConcurrencyLimiter;
   readonly holds: OpenHolds;
-  isTrusted: TrustedProxyMatcher;
+  /** Whether an address is that of a trusted proxy. */
+  isTrusted: AddressMatcher;
   /** The form of the gateway's own responses. */
   style: ResponseStyle;
   readonly anonymousClients: AnonymousClients;

@@ -1,7 +1,6 @@
 import type { Config, EnvironmentConfig, ServiceConfig } from "../../config/config.ts";
-import { formatHostPort, type HostPort } from "../../core/address.ts";
+import { addressMatcher, formatHostPort, type HostPort } from "../../core/address.ts";
 import { comparablePath } from "../../core/http/path-pattern.ts";
-import { trustedProxyMatcher } from "../client/client-address.ts";
 import type { Environment, Service } from "../exchange/environment.ts";
 import { Certificate } from "../runtime/certificate.ts";
 import { UpstreamPool } from "../upstreams/upstream-pool.ts";
@@ -140,8 +139,8 @@ function pairOf(
  * (docs/reference/plans.md#admission).
  */
 function admissionOf({ allow, deny }: EnvironmentConfig): (address: string) => boolean {
-  const isAllowed = allow.length === 0 ? () => true : trustedProxyMatcher(allow);
-  const isDenied = trustedProxyMatcher(deny);
+  const isAllowed = allow.length === 0 ? () => true : addressMatcher(allow);
+  const isDenied = addressMatcher(deny);
   return (address) => !isDenied(address) && isAllowed(address);
 }
 

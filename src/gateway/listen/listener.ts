@@ -1,6 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo, Server, Socket } from "node:net";
-import { formatHostPort, type HostPort, normalizeAddress } from "../../core/address.ts";
+import {
+  type AddressMatcher,
+  formatHostPort,
+  type HostPort,
+  normalizeAddress,
+} from "../../core/address.ts";
 import { fieldValues } from "../../core/http/head.ts";
 import { validateHandshake } from "../../core/http/websocket.ts";
 import { containsKey } from "../../core/keys/key.ts";
@@ -9,7 +14,7 @@ import type { IncomingRequest, RequestError } from "../../http1/server/incoming-
 import type { ResponseWriter } from "../../http1/server/response-writer.ts";
 import { ServerConnection, type ServerHandler } from "../../http1/server/server-connection.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
-import { clientAddress, type TrustedProxyMatcher } from "../client/client-address.ts";
+import { clientAddress } from "../client/client-address.ts";
 import { accessLogEntry } from "../exchange/access-log.ts";
 import { type Environment, type GatewayContext, schemeOf } from "../exchange/environment.ts";
 import { Exchange } from "../exchange/exchange.ts";
@@ -293,7 +298,7 @@ function upgradeOf(request: IncomingRequest, tunnels: TunnelRegistry): Result<Up
   return accept({ nonce: handshake.value.key, tunnels });
 }
 
-function clientOf(request: IncomingRequest, peer: string, isTrusted: TrustedProxyMatcher): string {
+function clientOf(request: IncomingRequest, peer: string, isTrusted: AddressMatcher): string {
   if (!isTrusted(peer)) return peer;
   const told = fieldValues(request.rawHeaders, "x-forwarded-for");
   return clientAddress(peer, told.length === 0 ? undefined : told.join(", "), isTrusted);

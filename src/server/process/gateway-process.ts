@@ -1,10 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config, ConfigChange } from "../../config/config.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
+import { addressMatcher } from "../../core/address.ts";
 import type { DrainTimes } from "../../core/http/edge-limits.ts";
 import { AnonymousClients } from "../../gateway/client/anonymous-clients.ts";
 import { createAuthFailureLimiter } from "../../gateway/client/auth-failure-limiter.ts";
-import { trustedProxyMatcher } from "../../gateway/client/client-address.ts";
 import { ConcurrencyLimiter } from "../../gateway/client/concurrency-limiter.ts";
 import { OpenHolds } from "../../gateway/client/open-holds.ts";
 import { UsageReportCache } from "../../gateway/client/usage-report-cache.ts";
@@ -186,7 +186,7 @@ class GatewayProcess implements DataPlane {
     if (JSON.stringify(from.unauthenticated) !== JSON.stringify(to.unauthenticated)) {
       this.#gateway.failures = createAuthFailureLimiter(to.unauthenticated);
     }
-    this.#gateway.isTrusted = trustedProxyMatcher(to.trustedProxies);
+    this.#gateway.isTrusted = addressMatcher(to.trustedProxies);
     this.#gateway.style = to;
     this.#stores.quotas.reconfigure(to);
     this.#config = to;
@@ -236,7 +236,7 @@ function gatewayOf(
     holds: new OpenHolds(),
     anonymousClients: new AnonymousClients(),
     usageReports: new UsageReportCache(),
-    isTrusted: trustedProxyMatcher(config.trustedProxies),
+    isTrusted: addressMatcher(config.trustedProxies),
     style: config,
     log,
     telemetry,

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { addressGroup, normalizeAddress } from "../../../src/core/address.ts";
-import { clientAddress, trustedProxyMatcher } from "../../../src/gateway/client/client-address.ts";
+import { addressGroup, addressMatcher, normalizeAddress } from "../../../src/core/address.ts";
+import { clientAddress } from "../../../src/gateway/client/client-address.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { openClient } from "../../support/wire/client.ts";
 import { onlyValue } from "../../support/wire/response.ts";
 
-const trusted = trustedProxyMatcher(["10.0.0.0/8", "192.0.2.1/32", "2001:db8:1::/48", "::1/128"]);
+const trusted = addressMatcher(["10.0.0.0/8", "192.0.2.1/32", "2001:db8:1::/48", "::1/128"]);
 const PROXY = "10.0.0.1";
 
 describe("the client's address", () => {
@@ -128,7 +128,7 @@ describe("an address as the socket tells it", () => {
 
 describe("trustedProxies", () => {
   it("are networks: both of their edges are in, and what lies beside them is not", () => {
-    const isTrusted = trustedProxyMatcher(["192.0.2.64/26", "2001:db8::/127"]);
+    const isTrusted = addressMatcher(["192.0.2.64/26", "2001:db8::/127"]);
     for (const [address, is] of [
       ...([
         ["192.0.2.64", true],
