@@ -155,13 +155,10 @@ type RespondedAccount = AccountRef & {
 };
 
 /** The service that has the path, which must be in normal form; undefined if there is none. */
-export function findService(
-  { services: backends }: Environment,
-  path: string,
-): Service | undefined {
+export function findService({ services }: Environment, path: string): Service | undefined {
   const exact = comparablePath(path);
   let loose: string | undefined;
-  return backends.find(({ comparable, routes }) => {
+  return services.find(({ comparable, routes }) => {
     if (comparable === undefined) return true;
     if (routes.paths !== "loose") return isUnder(comparable, exact);
     loose ??= comparablePath(path, "loose");

@@ -34,7 +34,9 @@ export function listenerSpecs(
     const key = listenKey(environment);
     const entry = listening.get(key) ?? { key, listen: environment.listen, environments: [] };
     listening.set(key, entry);
-    entry.environments.push(servedOf(config, environment, elapsed, before.get(environment.name)));
+    entry.environments.push(
+      environmentOf(config, environment, elapsed, before.get(environment.name)),
+    );
   }
   return [...listening.values()];
 }
@@ -45,7 +47,7 @@ function listenKey({ name, listen }: EnvironmentConfig): string {
   return listen.port === 0 ? `${address} for ${name}` : address;
 }
 
-function servedOf(
+function environmentOf(
   config: Config,
   environment: EnvironmentConfig,
   elapsed: () => number,
@@ -60,7 +62,7 @@ function servedOf(
     keyHeaders: config.keyHeaders,
     logMeta: config.log.meta,
     foreignKeys: config.foreignKeys,
-    services: backendsOf(environment, elapsed, before),
+    services: servicesOf(environment, elapsed, before),
     limits,
     requestLimits: {
       fieldBytesMax: limits.headerBytes,
@@ -76,13 +78,13 @@ function servedOf(
     plans: config.plans,
     planBounds: config.planBounds,
     bans: config.bans,
-    publicPlan: publicTermsOf(config, environment),
+    publicPlan: publicPlanOf(config, environment),
     standing: standing === undefined ? undefined : comparablePath(standing, routes.paths),
     paths: routes.paths ?? "exact",
   };
 }
 
-function publicTermsOf({ plans }: Config, { name, publicPlan }: EnvironmentConfig) {
+function publicPlanOf({ plans }: Config, { name, publicPlan }: EnvironmentConfig) {
   const limits = publicPlan === undefined ? undefined : plans.get(publicPlan);
   if (publicPlan === undefined || limits === undefined || limits === "custom") return undefined;
   return { environment: name, plan: publicPlan, limits };
@@ -92,7 +94,7 @@ function publicTermsOf({ plans }: Config, { name, publicPlan }: EnvironmentConfi
 const HASH_DIGITS = 8;
 
 /** The services with a path of their own, followed by the default service for all other paths. */
-function backendsOf(
+function servicesOf(
   environment: EnvironmentConfig,
   elapsed: () => number,
   before: Environment | undefined,
@@ -100,12 +102,12 @@ function backendsOf(
   const own = { ...environment, path: undefined, stripPrefix: "", addPrefix: "" };
   return [...environment.services, own]
     .filter(({ upstreams }) => upstreams.length > 0)
-    .map((backend) => backendOf(backend, elapsed, before));
+    .map((service) => serviceOf(service, elapsed, before));
 }
 
 type ConfiguredService = ServiceConfig & Pick<Service, "path" | "stripPrefix" | "addPrefix">;
 
-function backendOf(
+function serviceOf(
   { path, stripPrefix, addPrefix, routes, limits, ...service }: ConfiguredService,
   elapsed: () => number,
   before: Environment | undefined,
@@ -121,7 +123,7 @@ function backendOf(
     healthCheck: service.healthCheck,
     elapsed,
   };
-  const known = before?.services.find((backend) => backend.path === path)?.upstreams;
+  const known = before?.services.find((one) => one.path === path)?.upstreams;
   const upstreams =
     known !== undefined && sameOptions(known, options) ? known : new UpstreamPool(options, known);
   const comparable = path === undefined ? undefined : comparablePath(path, routes.paths);
@@ -175,8 +177,6 @@ export function retiredPools(
 
 /** The upstream pools that are served. */
 export function poolsOf(listening: readonly ListenerSpec[]): UpstreamPool[] {
-  const backends = listening.flatMap(({ environments }) =>
-    environments.flatMap((environment) => environment.services),
-  );
-  return backends.map(({ upstreams }) => upstreams);
+  const environments = listening.flatMap((one) => one.environments);
+  return environments.flatMap(({ services }) => services.map(({ upstreams }) => upstreams));
 }

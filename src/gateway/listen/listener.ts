@@ -81,7 +81,7 @@ export class Listener implements ServerHandler {
     this.#timeouts = new Timeouts(
       gateway,
       () => this.#environments,
-      (nowMs) => this.#onTick(nowMs),
+      (nowMs) => this.#connections.tick(nowMs),
     );
     this.#tunnels = new OpenTunnels(gateway, () => this.#environments);
     this.#environments = environments;
@@ -238,10 +238,6 @@ export class Listener implements ServerHandler {
     const { elapsed, isTrusted } = this.#gateway;
     const peer = normalizeAddress(socket.remoteAddress);
     return this.#connections.take(socket, isTrusted(peer) ? undefined : peer, elapsed());
-  }
-
-  #onTick(nowMs: number): void {
-    this.#connections.tick(nowMs);
   }
 
   readonly #onEnd = (exchange: Exchange): void => {

@@ -63,8 +63,8 @@ export class Listeners {
 
   /** Every upstream of every environment, whether it is in service, and if not the reason. */
   *upstreams() {
-    for (const { name, services: backends } of this.#serves()) {
-      for (const { path: backend, upstreams } of backends) {
+    for (const { name, services } of this.#serves()) {
+      for (const { path: backend, upstreams } of services) {
         for (const health of upstreams.health()) yield { environment: name, backend, ...health };
       }
     }
@@ -122,8 +122,7 @@ export class Listeners {
     await Promise.all([...this.#listeners.values()].map((one) => one.close(deadlineMs)));
     this.#closed = true;
     this.#tasks.stop();
-    const backends = this.#serves().flatMap((environment) => environment.services);
-    for (const { upstreams } of backends) upstreams.close();
+    for (const upstreams of poolsOf(this.#listening)) upstreams.close();
   }
 
   /** Ends all exchanges in progress without waiting any longer. */

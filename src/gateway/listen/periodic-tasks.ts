@@ -31,8 +31,8 @@ export class PeriodicTasks {
     if (this.#timers.length > 0) return;
     this.#seenMs = 1_000 * uptime();
     const probe = () => {
-      for (const { services: backends } of this.#served()) {
-        for (const { upstreams } of backends) upstreams.probe();
+      for (const { services } of this.#served()) {
+        for (const { upstreams } of services) upstreams.probe();
       }
     };
     this.#timers.push(

@@ -14,7 +14,7 @@ const SWEEP_MS = 100;
 export class Timeouts {
   readonly #gateway: GatewayContext;
   readonly #environments: () => readonly Environment[];
-  readonly #also: (nowMs: number) => void;
+  readonly #onTick: (nowMs: number) => void;
   /**
    * Each exchange knows its index here. This is not a Set, because a Set that grows and shrinks
    * leaves its old tables behind with everything they held, and the collector moves them all to the
@@ -35,7 +35,7 @@ export class Timeouts {
   ) {
     this.#gateway = gateway;
     this.#environments = environments;
-    this.#also = onTick;
+    this.#onTick = onTick;
   }
 
   get active(): number {
@@ -61,7 +61,7 @@ export class Timeouts {
   }
 
   start(): void {
-    this.#timer = setInterval(() => afterPoll(() => this.#onTick()), SWEEP_MS).unref();
+    this.#timer = setInterval(() => afterPoll(() => this.#sweep()), SWEEP_MS).unref();
   }
 
   stop(): void {
@@ -107,9 +107,9 @@ export class Timeouts {
     clearTimeout(timer);
   }
 
-  #onTick(): void {
+  #sweep(): void {
     const nowMs = this.#gateway.elapsed();
-    this.#also(nowMs);
+    this.#onTick(nowMs);
     // An awaited request may have ended without an exchange.
     if (this.#exchanges.length === 0) this.#whenIdle?.();
     // A request that was refused before its environment was known has the limits of all.

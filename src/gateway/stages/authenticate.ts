@@ -136,7 +136,7 @@ export function identify(
 ): Result<Caller> {
   const consumer = authenticate(gateway, environment, { head, client: arrival.client });
   if (consumer.ok || consumer.refusal.code !== "key_missing") return consumer;
-  const { publicPlan: publicTerms } = environment;
-  if (publicTerms === undefined || !found.isPublic) return consumer;
-  return accept(gateway.anonymousClients.get(publicTerms, arrival.client, gateway.elapsed()));
+  const { publicPlan } = environment;
+  if (publicPlan === undefined || !found.isPublic) return consumer;
+  return accept(gateway.anonymousClients.get(publicPlan, arrival.client, gateway.elapsed()));
 }

@@ -170,10 +170,10 @@ function servedAt(environments: readonly Environment[], host: string): Environme
  * without a charge (docs/reference/plans.md#admission).
  */
 export function checkAddress(
-  { isAddressAllowed: takesAddress }: Environment,
+  { isAddressAllowed }: Environment,
   { arrival }: Exchange,
 ): Result<void> {
-  return takesAddress(arrival.client) ? accept(undefined) : refuse("address_refused");
+  return isAddressAllowed(arrival.client) ? accept(undefined) : refuse("address_refused");
 }
 
 /** Refuses every request of an environment under maintenance, before its key and uncharged. */

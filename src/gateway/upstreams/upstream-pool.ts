@@ -340,13 +340,13 @@ export class UpstreamPool {
   }
 
   /** Upstreams with equally few pending requests take turns. */
-  #best({ unreachable: unreached, avoided: shunned }: PickPreference): Upstream | undefined {
+  #best({ unreachable, avoided }: PickPreference): Upstream | undefined {
     const count = this.all.length;
     let best: Upstream | undefined;
     for (let i = 0; i < count; i++) {
       const upstream = this.all[(this.#turn + i) % count] as Upstream;
-      if (unreached.has(upstream)) continue;
-      const order = best === undefined ? -1 : rankOf(upstream, shunned) - rankOf(best, shunned);
+      if (unreachable.has(upstream)) continue;
+      const order = best === undefined ? -1 : rankOf(upstream, avoided) - rankOf(best, avoided);
       if (order < 0 || (order === 0 && upstream.load.pending < (best as Upstream).load.pending)) {
         best = upstream;
       }
@@ -356,8 +356,8 @@ export class UpstreamPool {
 }
 
 /** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */
-function rankOf(upstream: Upstream, shunned: Upstream | undefined): number {
-  if (upstream === shunned) return upstream.out ? 4 : 2;
+function rankOf(upstream: Upstream, avoided: Upstream | undefined): number {
+  if (upstream === avoided) return upstream.out ? 4 : 2;
   if (upstream.trial === "due") return 0;
   return upstream.out ? 3 : 1;
 }

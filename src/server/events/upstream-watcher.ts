@@ -55,8 +55,8 @@ function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boo
  */
 async function tellSunsets(sources: WatchSources, told: Map<string, number>): Promise<void> {
   const { config, log, quotas, now } = sources;
-  for (const { name: env, routes, services: backends } of config().environments) {
-    const all = [routes, ...backends.map((backend) => backend.routes)];
+  for (const { name: env, routes, services } of config().environments) {
+    const all = [routes, ...services.map((service) => service.routes)];
     for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
       const { deprecated, sunsetMs } = lifecycle;
       if (!deprecated || sunsetMs === undefined) continue;

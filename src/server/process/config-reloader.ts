@@ -84,8 +84,8 @@ export class ConfigReloader {
       return next;
     }
     const { config, warnings } = next;
-    const { applied: taken, reasons } = await this.#parts.applyConfig({ from, to: config });
-    if (!taken) {
+    const { applied, reasons } = await this.#parts.applyConfig({ from, to: config });
+    if (!applied) {
       this.#kept(reasons, "it could not be put to use");
       return { ok: false, mistakes: [], reasons };
     }

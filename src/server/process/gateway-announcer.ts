@@ -94,9 +94,9 @@ export class GatewayAnnouncer {
   }
 }
 
-function countRequests({ tables: tallies }: AnnouncerOptions["metrics"]): Omit<Reading, "atMs"> {
+function countRequests({ tables }: AnnouncerOptions["metrics"]): Omit<Reading, "atMs"> {
   let [requests, refusals] = [0, 0];
-  for (const [{ code, source }, { value }] of tallies.requests.entries()) {
+  for (const [{ code, source }, { value }] of tables.requests.entries()) {
     requests += value;
     if (source === "gateway" && Number(code) >= 400) refusals += value;
   }

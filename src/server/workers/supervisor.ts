@@ -170,8 +170,8 @@ class Supervisor implements DataPlane {
   }
 
   /** Each worker keeps the delay and the drain by itself. */
-  async drain({ totalMs: wholeMs }: DrainTimes): Promise<void> {
-    await this.#pool.stop(wholeMs + LAST_MESSAGES_MS);
+  async drain({ totalMs }: DrainTimes): Promise<void> {
+    await this.#pool.stop(totalMs + LAST_MESSAGES_MS);
     this.#handover.close();
     await this.#cache.close();
   }

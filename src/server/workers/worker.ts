@@ -171,13 +171,13 @@ class Service {
   async #stop(status: number, withinMs = Number.POSITIVE_INFINITY): Promise<void> {
     if (this.#stopping) return;
     this.#stopping = true;
-    const { totalMs: wholeMs } = drainTimes(this.#config ?? { environments: [] });
-    const deadlineMs = Math.min(wholeMs, withinMs);
+    const { totalMs } = drainTimes(this.#config ?? { environments: [] });
+    const deadlineMs = Math.min(totalMs, withinMs);
     const endMs = deadlineMs + CUT_MS;
     setTimeout(() => this.#context.process.kill(), endMs + LAST_LINES_MS).unref();
     const late = new Promise((resolve) => setTimeout(resolve, endMs).unref());
     // The drain of the configuration may be longer: what is cut has its line and its charge.
-    if (withinMs < wholeMs) setTimeout(() => this.#cut(), withinMs).unref();
+    if (withinMs < totalMs) setTimeout(() => this.#cut(), withinMs).unref();
     await this.#starting;
     await Promise.race([this.#gateway?.stop(), late]).catch((error: unknown) => {
       this.#log?.error("stop_failed", { why: error instanceof Error ? error.message : error });
