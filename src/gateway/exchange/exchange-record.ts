@@ -6,12 +6,33 @@ import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { AnswerReader } from "../../core/meters/answer-reader.ts";
 import { type Holds, NO_METERS, type OperationMeter } from "../../core/quota/meters.ts";
 import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
-import { isDecision, type Refusal, type RefusalCode } from "../../core/refusal.ts";
+import { isDecision, type Refusal, type RefusalCode, type Result } from "../../core/refusal.ts";
 import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
+import type { RequestSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment, Service } from "./environment.ts";
-import type { RequestContext } from "./open-tunnel.ts";
+import type { Upgrade } from "./open-tunnel.ts";
+
+/**
+ * Known when the head has arrived, at `startedMs`; its first byte came at `beganMs`.
+ * `closesConnection`: no request follows it on the connection.
+ */
+export type RequestContext = {
+  readonly id: string;
+  readonly beganMs: number;
+  readonly startedMs: number;
+  readonly peer: string;
+  /** The environment of the listener, if it has only one: every request belongs to it. */
+  readonly onlyEnvironment: Environment | undefined;
+  /** The client's address: the peer's, or the one that a trusted proxy reports. */
+  readonly client: string;
+  /** Undefined if the client asks for no WebSocket; a refusal if its handshake is invalid. */
+  readonly upgrade: Result<Upgrade> | undefined;
+  readonly closesConnection: boolean;
+  /** Undefined while telemetry is off. */
+  readonly span?: RequestSpan | undefined;
+};
 
 /** The operation that the path of a request leads to, and the service that has the path. */
 export type RouteFacts = {
@@ -81,8 +102,9 @@ export class ExchangeRecord {
   until: number | undefined;
   /** Set if the rest of the client's request is malformed and no forward was in progress. */
   requestError: Refusal | undefined;
+  /** Whether the holds of the request were taken to be settled, which may be before its end. */
+  isSettled = false;
   #rateLimitInfo: RateLimitInfo | undefined;
-  #isSettled = false;
 
   constructor(request: IncomingRequest, arrival: RequestContext) {
     this.request = request;
@@ -161,12 +183,12 @@ export class ExchangeRecord {
   }
 
   /** The standing of the account, or of the address's failure allowance, without a decision. */
-  setRateLimit(rateLimitInfo: RateLimitInfo): void {
+  setRateLimitInfo(rateLimitInfo: RateLimitInfo): void {
     this.#rateLimitInfo = rateLimitInfo;
   }
 
   /** The same for the standard fields. */
-  setRateLimitPolicy(rateLimit: StandardRateLimit): void {
+  setRateLimit(rateLimit: StandardRateLimit): void {
     this.rateLimit = rateLimit;
   }
 
@@ -184,15 +206,10 @@ export class ExchangeRecord {
     this.decision = decision;
   }
 
-  /** Whether the holds of the request were taken to be settled, which may be before its end. */
-  get isSettled(): boolean {
-    return this.#isSettled;
-  }
-
   /** Returns the holds of the request to settle them: only once. */
   takeHolds(): TakenHolds | undefined {
-    if (this.#isSettled) return undefined;
-    this.#isSettled = true;
+    if (this.isSettled) return undefined;
+    this.isSettled = true;
     return this.decision?.holds;
   }
 

@@ -1,10 +1,10 @@
 import type { Socket } from "node:net";
 import type { Refusal } from "../../core/refusal.ts";
+import type { IncomingRequest } from "../../http1/server/incoming-request.ts";
 import type { ResponseListener, ResponseWriter } from "../../http1/server/response-writer.ts";
 import type { ServerConnection } from "../../http1/server/server-connection.ts";
 import type { ConcurrencyLimiter } from "../client/concurrency-limiter.ts";
-import { ExchangeRecord } from "./exchange-record.ts";
-import type { ExchangeParts, RequestContext } from "./open-tunnel.ts";
+import { ExchangeRecord, type RequestContext } from "./exchange-record.ts";
 
 /**
  * The life of a request. It moves down this list. Only two steps lead back: a decision to
@@ -24,6 +24,13 @@ export type ExchangeState =
   | "tunnelling"
   /** The response has ended, or the client is gone. */
   | "over";
+
+/** The request, its response and the connection that both belong to. */
+type ExchangeParts = {
+  readonly request: IncomingRequest;
+  readonly response: ResponseWriter;
+  readonly connection: ServerConnection;
+};
 
 /**
  * One request and its response, from the head to the last byte: its record, its state and the

@@ -161,7 +161,7 @@ export function standAsKnown(
   const last = quotas.lastKnown(caller, limits, { isRead: read !== undefined, hasBans });
   const known = knownWith(limits, last, read, now());
   const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
-  exchange.setRateLimit(knownRateLimit(inForce, operationLimits(served)));
+  exchange.setRateLimitInfo(knownRateLimit(inForce, operationLimits(served)));
   announceRateLimit(style, exchange, inForce);
 }
 
@@ -246,5 +246,5 @@ function announceRateLimit(
   request: DecidedRequest = {},
 ): void {
   if (rateLimitFields === "off") return;
-  exchange.setRateLimitPolicy(standardRateLimit(decision, decision.nowMs, request));
+  exchange.setRateLimit(standardRateLimit(decision, decision.nowMs, request));
 }

@@ -168,9 +168,9 @@ function standByAllowance(
   rateLimitInfo: RateLimitInfo,
   nowMs: number,
 ): void {
-  exchange.setRateLimit(rateLimitInfo);
+  exchange.setRateLimitInfo(rateLimitInfo);
   if (style.rateLimitFields === "ietf")
-    exchange.setRateLimitPolicy(allowanceRateLimit(rateLimitInfo, failures.window, nowMs));
+    exchange.setRateLimit(allowanceRateLimit(rateLimitInfo, failures.window, nowMs));
 }
 
 type RefusedResponse = { readonly refusal: Refusal; readonly over: boolean };
