@@ -6,12 +6,11 @@ import type { Limit } from "../../core/quota/windows.ts";
 /** Caps of keys, by the id of their part of the account. */
 type CapsByKey = ReadonlyMap<string, readonly Limit[]>;
 
-/** The store's last answer about one account, and the times of the last two requests for it. */
+/** The store's last answer about one account, when it was asked for, and the answer before it. */
 type CacheEntry = {
-  readonly lastMs: number;
-  readonly beforeMs: number;
   readonly told: Promise<QuotaDecision>;
-  readonly toldMs: number;
+  readonly askedMs: number;
+  readonly askedBeforeMs: number;
   /** The keys whose caps the answer has. */
   readonly caps: CapsByKey;
   /** The next request, for which keys wait that the answer lacks. */
@@ -60,7 +59,7 @@ export class UsageReportCache {
   ): Promise<CachedUsage> {
     const own = caps[0]?.part?.id;
     const known = this.#known.get(id);
-    if (known === undefined || elapsedMs - known.beforeMs >= SECOND_MS) {
+    if (known === undefined || elapsedMs - known.askedBeforeMs >= SECOND_MS) {
       const wanted = new Map([
         ...(known?.next?.caps ?? []),
         ...(own ? [[own, caps] as const] : []),
@@ -68,11 +67,11 @@ export class UsageReportCache {
       return { decision: await this.#renew(id, elapsedMs, peek, wanted).told, ageMs: 0 };
     }
     if (own === undefined || isSame(known.caps.get(own), caps)) {
-      return { decision: await known.told, ageMs: elapsedMs - known.toldMs };
+      return { decision: await known.told, ageMs: elapsedMs - known.askedMs };
     }
     if (known.next === undefined) {
       const wanted = new Map<string, readonly Limit[]>();
-      const dueMs = known.beforeMs + SECOND_MS;
+      const dueMs = known.askedBeforeMs + SECOND_MS;
       // A timer drops fractions of a millisecond, and would be early.
       const told = pause(Math.ceil(dueMs - elapsedMs), undefined, { ref: false }).then(() => {
         const newest = this.#known.get(id);
@@ -93,10 +92,9 @@ export class UsageReportCache {
       if (caps.size < KEYS_TOGETHER && !caps.has(key)) caps.set(key, limits);
     }
     const entry: CacheEntry = {
-      lastMs: nowMs,
-      beforeMs: known?.lastMs ?? Number.NEGATIVE_INFINITY,
       told: peek([...caps.values()].flat()),
-      toldMs: nowMs,
+      askedMs: nowMs,
+      askedBeforeMs: known?.askedMs ?? Number.NEGATIVE_INFINITY,
       caps,
       next: undefined,
     };
