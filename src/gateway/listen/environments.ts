@@ -154,7 +154,7 @@ function maintenanceOf({ maintenance }: EnvironmentConfig): Environment["mainten
 function certificateOf({ name, tls }: EnvironmentConfig, before: Environment | undefined) {
   if (tls === undefined) return undefined;
   const kept = before?.certificate;
-  if (kept?.files.cert === tls.cert && kept.files.key === tls.key) return kept;
+  if (kept?.isOf(tls)) return kept;
   try {
     return new Certificate(tls);
   } catch (error) {

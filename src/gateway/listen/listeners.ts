@@ -1,11 +1,12 @@
-import { isIP } from "node:net";
+import { memoize } from "../../base/memoize.ts";
 import type { Config } from "../../config/config.ts";
-import { formatHostPort, type HostPort } from "../../core/address.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import { certificateEndMs } from "../runtime/certificate.ts";
+import type { UpstreamPoolOptions } from "../upstreams/upstream.ts";
 import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
+import { listenError } from "./listen-error.ts";
 import { type Listener, openListener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 import { filesOfEach, reserveFilesOf } from "./server-limits.ts";
@@ -44,7 +45,7 @@ export class Listeners {
 
   /** The number of requests in progress. */
   get active(): number {
-    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.active(), 0);
+    return this.#sum((listener) => listener.active());
   }
 
   /** The charges of requests in progress. */
@@ -54,11 +55,15 @@ export class Listeners {
 
   /** The number of client connections. */
   get connections(): number {
-    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.connections(), 0);
+    return this.#sum((listener) => listener.connections());
   }
 
   get tunnels(): number {
-    return [...this.#listeners.values()].reduce((sum, listener) => sum + listener.tunnels(), 0);
+    return this.#sum((listener) => listener.tunnels());
+  }
+
+  #sum(count: (listener: Listener) => number): number {
+    return [...this.#listeners.values()].reduce((sum, listener) => sum + count(listener), 0);
   }
 
   /** Every upstream of every environment, whether it is in service, and if not the reason. */
@@ -85,14 +90,7 @@ export class Listeners {
         yield { environment, certificate: "listener", endsMs: certificate.endsMs };
       }
       for (const { upstreams } of services) {
-        const { ca, clientCertificate } = upstreams.options;
-        if (ca !== undefined) {
-          yield { environment, certificate: "upstream_ca", endsMs: endOf(ca) };
-        }
-        if (clientCertificate !== undefined) {
-          const endsMs = endOf(clientCertificate.cert);
-          yield { environment, certificate: "upstream_client", endsMs };
-        }
+        for (const end of upstreamEnds(upstreams.options)) yield { environment, ...end };
       }
     }
   }
@@ -166,72 +164,13 @@ export class Listeners {
   }
 }
 
-const ends = new Map<string, number>();
-const ENDS_MAX = 100;
-
-/** The end of a PEM text, which is parsed once. */
-function endOf(pem: string): number {
-  let endsMs = ends.get(pem);
-  if (endsMs === undefined) {
-    endsMs = certificateEndMs(pem);
-    if (ends.size >= ENDS_MAX) ends.clear();
-    ends.set(pem, endsMs);
+/** When the certificates end that the upstreams of a pool are given. They are parsed once. */
+const upstreamEnds = memoize(({ ca, clientCertificate }: UpstreamPoolOptions) => {
+  const ends: Omit<CertificateEnd, "environment">[] = [];
+  if (ca !== undefined) ends.push({ certificate: "upstream_ca", endsMs: certificateEndMs(ca) });
+  if (clientCertificate !== undefined) {
+    const endsMs = certificateEndMs(clientCertificate.cert);
+    ends.push({ certificate: "upstream_client", endsMs });
   }
-  return endsMs;
-}
-
-const MORE_FILES = "Raise their limit (ulimit -n)";
-
-/**
- * By the code of the system: the reason, and the advice, which the name of the setting follows
- * unless no other address would help.
- */
-const LISTEN_ERRORS: Readonly<
-  Record<string, readonly [why: string, advice: string, isComplete?: true]>
-> = {
-  EMFILE: ["too many open files (EMFILE)", MORE_FILES, true],
-  ENFILE: ["the system has too many open files (ENFILE)", MORE_FILES, true],
-  EADDRINUSE: ["the port is in use already", "Stop what listens there or change"],
-  EACCES: [
-    "this user may not use the port (EACCES)",
-    "Give the process CAP_NET_BIND_SERVICE, or name a port from 1024 on in",
-  ],
-  EADDRNOTAVAIL: ["this machine has no such address (EADDRNOTAVAIL)", "Name one that it has in"],
-  ENOTFOUND: ["the name has no address (ENOTFOUND)", "Name an address of this machine in"],
-};
-
-/**
- * The error of a listener, with the value and the setting: an address in use is the most common
- * start-up problem.
- */
-export function listenError(
-  error: unknown,
-  listen: HostPort,
-  setting: string,
-  config: Pick<Config, "environments" | "admin">,
-): Error {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
-  const reason = error instanceof Error ? error.message : String(error);
-  const [why, advice, isComplete] = LISTEN_ERRORS[code] ?? [reason, "Change"];
-  const others = code === "EADDRINUSE" ? settingsLike(listen, config) : [];
-  const own =
-    others.length === 0 ? "" : `, and ${others.join(", ")} of this file may be the same address`;
-  const place = `${formatHostPort(listen)} (${setting})`;
-  const remedy = isComplete ? advice : `${advice} ${setting}`;
-  return new Error(`Cannot listen on ${place}: ${why}${own}. ${remedy}`, { cause: error });
-}
-
-/** The settings of other listeners that may have the same address: one of the two hosts is a name. */
-function settingsLike(
-  { host, port }: HostPort,
-  { environments, admin }: Pick<Config, "environments" | "admin">,
-): string[] {
-  const all = environments.map(({ name, listen }) => {
-    return { setting: `environments.${name}.listen`, ...listen };
-  });
-  const every = admin === undefined ? all : [...all, { setting: "admin.listen", ...admin.listen }];
-  return every.flatMap((one) => {
-    const isLike = one.port === port && one.host !== host && !(isIP(one.host) && isIP(host));
-    return isLike ? [one.setting] : [];
-  });
-}
+  return ends;
+});

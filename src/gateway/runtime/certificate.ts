@@ -40,6 +40,11 @@ export class Certificate {
     return { ...this.#pair.texts, print: this.#print };
   }
 
+  /** Whether it is that of these files. */
+  isOf({ cert, key }: Pick<CertificateFiles, "cert" | "key">): boolean {
+    return this.files.cert === cert && this.files.key === key;
+  }
+
   /** When the first of the file's certificates ends, in Unix milliseconds. */
   get endsMs(): number {
     return this.#pair.endsMs;

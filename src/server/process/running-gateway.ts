@@ -2,7 +2,7 @@ import type { AdminListener } from "../../admin/listener.ts";
 import type { Config, ConfigChange } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
-import { listenError } from "../../gateway/listen/listeners.ts";
+import { listenError } from "../../gateway/listen/listen-error.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";

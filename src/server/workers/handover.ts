@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import type { CertificateInForce, Config } from "../../config/config.ts";
+import type { CertificateFiles, CertificateInForce, Config } from "../../config/config.ts";
 import { Certificate } from "../../gateway/runtime/certificate.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
@@ -41,8 +41,7 @@ export class Handover {
     const certificates = environments.flatMap(({ name, tls }) => {
       const kept = before.get(name);
       if (tls === undefined) return [];
-      const isSame = kept?.files.cert === tls.cert && kept.files.key === tls.key;
-      const certificate = isSame ? kept : readCertificate(tls);
+      const certificate = kept?.isOf(tls) ? kept : readCertificate(tls);
       return certificate === undefined ? [] : [[name, certificate] as const];
     });
     this.#certificates = new Map(certificates);
@@ -61,10 +60,9 @@ export class Handover {
     clearInterval(this.#timer);
   }
 
-  #inForce(name: string, { cert, key }: Files): CertificateInForce | undefined {
+  #inForce(name: string, files: CertificateFiles): CertificateInForce | undefined {
     const certificate = this.#certificates.get(name);
-    const { files } = certificate ?? {};
-    return files?.cert === cert && files.key === key ? certificate?.inForce : undefined;
+    return certificate?.isOf(files) ? certificate.inForce : undefined;
   }
 
   /** The records, unless the worker can read them by itself: there may be many. */
@@ -83,10 +81,8 @@ export class Handover {
   }
 }
 
-type Files = { readonly cert: string; readonly key: string };
-
 /** Undefined if the files cannot be used: a worker says why. */
-function readCertificate(files: Files): Certificate | undefined {
+function readCertificate(files: CertificateFiles): Certificate | undefined {
   try {
     return new Certificate(files);
   } catch {

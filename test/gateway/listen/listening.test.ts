@@ -4,7 +4,7 @@ import { chmod, rm, utimes, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
 import { formatHostPort } from "../../../src/core/address.ts";
-import { listenError } from "../../../src/gateway/listen/listeners.ts";
+import { listenError } from "../../../src/gateway/listen/listen-error.ts";
 import { Certificate } from "../../../src/gateway/runtime/certificate.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { freePort } from "../../support/redis/redis.ts";
