@@ -30,8 +30,9 @@ import {
 } from "../events/quota-events.ts";
 import type { Rollout } from "./config-reloader.ts";
 import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
-import { type DataPlane, type GatewayStores, RunningGateway, storeNow } from "./running-gateway.ts";
+import { type DataPlane, type GatewayStores, RunningGateway } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
+import { storeNow } from "./store-now.ts";
 import { TermsWatcher } from "./terms-watcher.ts";
 
 /** A store that does not reply delays the end of a gateway by at most this. */

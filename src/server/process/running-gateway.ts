@@ -26,6 +26,7 @@ import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
 import { RecordWarnings } from "./record-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
+import { storeNow } from "./store-now.ts";
 
 /** The part of a gateway that serves requests: listeners of this process, or other processes. */
 export type DataPlane = {
@@ -55,29 +56,6 @@ export type GatewayStores = {
   readonly recent: RecentEvents;
   readonly telemetry: Telemetry;
 };
-
-/** A difference is believed so long, or until this machine's clock is set: each request asks. */
-const AHEAD_FOR_MS = 100;
-
-/**
- * The clock by which records are judged and written: that of the store, so that every gateway that
- * shares it judges alike (docs/operations.md#clocks).
- */
-export function storeNow(
-  now: () => number,
-  quotas: Pick<QuotaStore, "clockAheadMs">,
-): () => number {
-  let aheadMs = 0;
-  let askedMs = Number.NEGATIVE_INFINITY;
-  return () => {
-    const nowMs = now();
-    if (nowMs < askedMs || nowMs >= askedMs + AHEAD_FOR_MS) {
-      aheadMs = quotas.clockAheadMs();
-      askedMs = nowMs;
-    }
-    return nowMs + aheadMs;
-  };
-}
 
 /**
  * A gateway as other modules see it, whether one process serves or several. It runs one reload at a

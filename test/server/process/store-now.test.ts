@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { storeNow } from "../../../src/server/process/running-gateway.ts";
+import { storeNow } from "../../../src/server/process/store-now.ts";
 
 describe("the clock by which records are judged", () => {
   it("asks how far the store's is ahead ten times a second, and once this machine's was set back", () => {
