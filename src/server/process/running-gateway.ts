@@ -3,28 +3,20 @@ import type { Config, ConfigChange } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listen-error.ts";
-import type { KeyStore } from "../../stores/keys/key-store.ts";
-import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import { EventOutbox } from "../../telemetry/history/event-outbox.ts";
-import type { RecentEvents } from "../../telemetry/history/recent-events.ts";
-import { Webhook, type WebhookEvent } from "../../telemetry/log/webhook.ts";
+import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
 import { type MetricSources, metricReaders } from "../../telemetry/metrics/metric-readers.ts";
-import { type MetricsRecorder, takeCounts } from "../../telemetry/metrics/metrics-recorder.ts";
+import { takeCounts } from "../../telemetry/metrics/metrics-recorder.ts";
 import {
   type ReadinessChecks,
   type ReadinessInputs,
   readinessChecks,
 } from "../../telemetry/readiness.ts";
-import type { Telemetry } from "../../telemetry/tracing/telemetry.ts";
-import { RecordChangeWatcher } from "../events/record-change-watcher.ts";
-import { watchUpstreamsAndSunsets } from "../events/upstream-watcher.ts";
-import { UsageEventSender } from "../events/usage-event-sender.ts";
 import { ConfigReloader, type Rollout } from "./config-reloader.ts";
-import { GatewayAnnouncer } from "./gateway-announcer.ts";
+import { GatewayDuties, type GatewayStores } from "./gateway-duties.ts";
 import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
-import { RecordWarnings } from "./record-warnings.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 import { storeNow } from "./store-now.ts";
 
@@ -49,14 +41,6 @@ export type DataPlane = {
   closeNow(): void;
 };
 
-export type GatewayStores = {
-  readonly keys: KeyStore;
-  readonly quotas: QuotaStore;
-  readonly metrics: MetricsRecorder;
-  readonly recent: RecentEvents;
-  readonly telemetry: Telemetry;
-};
-
 /**
  * A gateway as other modules see it, whether one process serves or several. It runs one reload at a
  * time, one shutdown, one set of checks and one admin listener.
@@ -73,17 +57,10 @@ export class RunningGateway implements ServedGateway {
   #stopping: Promise<void> | undefined;
   readonly #hurry = new AbortController();
   readonly #reloader: ConfigReloader;
-  /** Undefined in processes that serve together: their supervisor sends the events of all. */
-  readonly #webhook: Webhook | undefined;
+  /** Undefined in processes that serve together: their supervisor has the duties. */
+  readonly #duties: GatewayDuties | undefined;
   /** The events of this process until its supervisor takes them. */
   readonly #outbox = new EventOutbox();
-  #unwatch: () => void = () => {};
-  #recordWarnings: RecordWarnings | undefined;
-  /** Defined in only one of the processes that serve together. */
-  readonly #recordChanges: RecordChangeWatcher | undefined;
-  readonly #usageEvents: UsageEventSender | undefined;
-  /** Undefined in processes that serve together: their supervisor announces the whole gateway. */
-  readonly #announcer: GatewayAnnouncer | undefined;
 
   constructor(config: Config, options: StartOptions, stores: GatewayStores, dataPlane: DataPlane) {
     this.#options = options;
@@ -103,19 +80,11 @@ export class RunningGateway implements ServedGateway {
       this.takeEvent({ kind, time: this.#now(), gateway: this.#name, ...details });
     });
     if (options.supervised !== true) {
-      this.#webhook = new Webhook(config.events, this.#now, (why) => {
-        if (why === undefined) options.log.info("events_sent", {});
-        else options.log.warn("events_unsent", { why });
-      });
-      this.#recordChanges = new RecordChangeWatcher({ ...stores, log: options.log });
-      const { metrics, quotas, keys } = stores;
-      this.#announcer = new GatewayAnnouncer({
-        ...{ name: this.#name, gateways: quotas.gateways, metrics },
-        ...{ checks: () => this.checks(), now: this.#now },
-      });
-      this.#usageEvents = new UsageEventSender({
-        ...{ keys, quotas, log: options.log, now: this.#now },
+      this.#duties = new GatewayDuties({
+        ...{ name: this.#name, stores, log: options.log, now: this.#now, storeNow: this.#storeNow },
         config: () => this.#config,
+        checks: () => this.checks(),
+        upstreams: () => dataPlane.readinessInputs().upstreams,
       });
     }
   }
@@ -133,20 +102,13 @@ export class RunningGateway implements ServedGateway {
   }
 
   /**
-   * Opens the admin listener if the configuration has one, and starts to announce this gateway to
-   * others and to watch its upstreams. Rejects in words that name the setting, with no timer left.
+   * Opens the admin listener if the configuration has one, and starts the duties of the gateway.
+   * Rejects in words that name the setting, with no timer left.
    */
   async openAdmin(): Promise<void> {
     const { admin } = this.#config;
     if (admin !== undefined) this.#admin = await this.#listen(admin);
-    this.#announcer?.start();
-    this.#usageEvents?.start();
-    if (this.#options.supervised === true) return;
-    this.#unwatch = this.#watchChanges();
-    this.#recordWarnings = new RecordWarnings({
-      ...{ keys: this.#stores.keys, log: this.#options.log, now: this.#storeNow },
-      config: () => this.#config,
-    });
+    this.#duties?.start();
   }
 
   async #listen(admin: NonNullable<Config["admin"]>): Promise<AdminListener> {
@@ -187,12 +149,8 @@ export class RunningGateway implements ServedGateway {
 
   /** Takes an event of this gateway, whichever of its processes it happened in. */
   takeEvent(event: WebhookEvent): void {
-    if (this.#webhook === undefined) {
-      this.#outbox.add(event);
-      return;
-    }
-    this.#webhook.take(event);
-    this.#stores.recent.add(event);
+    if (this.#duties === undefined) this.#outbox.add(event);
+    else this.#duties.takeEvent(event);
   }
 
   /** The status of this process. Its counts are reset, so that each is reported once. */
@@ -247,25 +205,13 @@ export class RunningGateway implements ServedGateway {
       version: GATEWAY_VERSION,
       gateway: this.#name,
       checks: () => this.checks(),
-      eventsDropped: () => watched.eventsDropped() + (this.#webhook?.dropped ?? 0),
+      eventsDropped: () => watched.eventsDropped() + (this.#duties?.eventsDropped ?? 0),
       telemetryDropped: () => watched.telemetryDropped() + this.#stores.telemetry.dropped,
     };
   }
 
-  #watchChanges(): () => void {
-    return watchUpstreamsAndSunsets({
-      config: () => this.#config,
-      upstreams: () => this.#dataPlane.readinessInputs().upstreams,
-      quotas: this.#stores.quotas,
-      log: this.#options.log,
-      now: this.#now,
-    });
-  }
-
   #adopted(config: Config): Promise<void> {
-    this.#webhook?.reconfigure(config.events);
-    this.#usageEvents?.reconfigure();
-    this.#recordWarnings?.look();
+    this.#duties?.reconfigure(config);
     return this.configureTelemetry();
   }
 
@@ -273,11 +219,7 @@ export class RunningGateway implements ServedGateway {
     const times = drainTimes(this.#config);
     const deadlineMs = performance.now() + times.totalMs;
     await this.#dataPlane.drain(times, this.#hurry.signal);
-    this.#unwatch();
-    this.#recordWarnings?.stop();
-    this.#recordChanges?.stop();
-    await this.#announcer?.close();
-    await this.#usageEvents?.close();
+    await this.#duties?.stop();
     const told = this.#stores.telemetry.close(
       this.#hurry.signal.aborted ? 0 : farewellMs(deadlineMs),
     );
@@ -286,7 +228,7 @@ export class RunningGateway implements ServedGateway {
       await this.#stores.quotas.close();
     } finally {
       await this.#stores.keys.close();
-      this.#webhook?.close();
+      this.#duties?.close();
       await told;
     }
   }

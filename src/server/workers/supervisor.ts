@@ -9,9 +9,10 @@ import { addCounts, createMetricsRecorder } from "../../telemetry/metrics/metric
 import { Telemetry } from "../../telemetry/tracing/telemetry.ts";
 import { type CompileCache, openCompileCache } from "../process/compiled-code.ts";
 import type { Rollout } from "../process/config-reloader.ts";
+import type { GatewayStores } from "../process/gateway-duties.ts";
 import type { ServedGateway, StartOptions } from "../process/gateway-handle.ts";
 import { STOP_AT_ONCE_MS } from "../process/process-context.ts";
-import { type DataPlane, type GatewayStores, RunningGateway } from "../process/running-gateway.ts";
+import { type DataPlane, RunningGateway } from "../process/running-gateway.ts";
 import { keysReadiness, sourcesOf, worstReadinessCheck } from "../process/status.ts";
 import { Handover } from "./handover.ts";
 import { LAST_MESSAGES_MS, WorkerPool } from "./worker-pool.ts";
