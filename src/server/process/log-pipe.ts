@@ -26,25 +26,8 @@ const STUCK = "a write to it does not end";
 /** Failures of a disk that may be temporary. */
 const DISK_FAILURES: ReadonlySet<unknown> = new Set(["ENOSPC", "EDQUOT", "EFBIG", "EIO"]);
 
-/**
- * The sink of log lines. A writer never waits and never fails, even if the pipe is closed or stuck,
- * or the disk is full (docs/reference/edge.md#log-pipe).
- */
-export type LogPipe = {
-  /** Writes one whole line, or many. */
-  write(lines: string): void;
-  /** The number of lines dropped so far. */
-  dropped(): number;
-  /** Why lines are dropped at present; undefined if they are not. */
-  trouble(): string | undefined;
-  /** Resolves with whether all lines were written within `withinMs`. */
-  flush(withinMs: number): Promise<boolean>;
-  /** Whether a write to a file or a terminal is stuck, which keeps the process from exiting. */
-  readonly holdsExit: boolean;
-};
-
 /** Called with a message for people when lines begin to be dropped. */
-export type LogTroubleListener = (text: string) => void;
+type LogTroubleListener = (text: string) => void;
 
 /** `blocks`: a stuck write holds a thread, and so delays the exit. */
 type Writer = { readonly write: Write; readonly blocks: boolean };
@@ -54,12 +37,7 @@ type Write = (chunk: Buffer, done: (error: Error | null, written: number) => voi
 
 /** Opens the log on a file descriptor: 1 is stdout. */
 export function openLogPipe(fd: number, onTrouble?: LogTroubleListener): LogPipe {
-  return createLogPipe(writerTo(fd), onTrouble);
-}
-
-/** A log that writes its chunks with `writer`. One write may take a part of a chunk. */
-export function createLogPipe(writer: Writer, onTrouble: LogTroubleListener = () => {}): LogPipe {
-  return new Pipe(writer, onTrouble);
+  return new LogPipe(writerTo(fd), onTrouble);
 }
 
 /**
@@ -79,7 +57,11 @@ function writerTo(fd: number): Writer {
   return { blocks: false, write };
 }
 
-class Pipe implements LogPipe {
+/**
+ * The sink of log lines. A writer never waits and never fails, even if the pipe is closed or stuck,
+ * or the disk is full (docs/reference/edge.md#log-pipe).
+ */
+export class LogPipe {
   readonly #write: Write;
   /**
    * Lines are encoded at once. As strings they would wait in the heap in many pieces, which each
@@ -109,38 +91,42 @@ class Pipe implements LogPipe {
   #torn = false;
   #isCalled = false;
 
-  constructor({ write, blocks }: Writer, onTrouble: LogTroubleListener) {
+  /** One write may take a part of a chunk. */
+  constructor({ write, blocks }: Writer, onTrouble: LogTroubleListener = () => {}) {
     this.#write = write;
     this.#blocks = blocks;
     this.#onTrouble = onTrouble;
   }
 
+  /** Whether a write to a file or a terminal is stuck, which keeps the process from exiting. */
   get holdsExit(): boolean {
     return this.#blocks && this.#isCalled;
   }
 
-  write(line: string): void {
-    if (this.#closed || this.#waitingBytes + line.length > WAITING_BYTES_MAX) {
-      const lines = linesIn(Buffer.from(line));
-      this.#dropped += lines;
-      this.#untold += lines;
+  /** Writes one whole line, or many. */
+  write(lines: string): void {
+    if (this.#closed || this.#waitingBytes + lines.length > WAITING_BYTES_MAX) {
+      this.#countDropped(linesIn(Buffer.from(lines)));
       this.#tellTrouble(this.#failure ?? (this.#blocks ? STUCK : UNREAD));
       return;
     }
-    this.#append(line);
+    this.#append(lines);
     if (this.#writing) return;
     if (this.#full.length > 0) this.#send();
     else this.#timer ??= setTimeout(() => this.#send(), FLUSH_MS).unref();
   }
 
+  /** The number of lines dropped so far. */
   dropped(): number {
     return this.#dropped;
   }
 
+  /** Why lines are dropped at present; undefined if they are not. */
   trouble(): string | undefined {
     return this.#trouble;
   }
 
+  /** Resolves with whether all lines were written within `withinMs`. */
   flush(withinMs: number): Promise<boolean> {
     if (!this.#writing) this.#send();
     if (!this.#writing) return Promise.resolve(true);
@@ -173,8 +159,8 @@ class Pipe implements LogPipe {
     this.#push(this.#full.shift() as FilledChunk);
   }
 
-  #append(line: string): void {
-    const text = this.#torn ? `\n${line}` : line;
+  #append(lines: string): void {
+    const text = this.#torn ? `\n${lines}` : lines;
     this.#torn = false;
     const bytesMax = text.length * BYTES_PER_CHARACTER_MAX;
     if (bytesMax > this.#chunk.length - this.#used) this.#begin(bytesMax);
@@ -239,11 +225,15 @@ class Pipe implements LogPipe {
     const lines = [filled, ...this.#full].reduce((sum, one) => {
       return sum + linesIn(one.chunk.subarray(one.from, one.to));
     }, 0);
-    this.#dropped += startsTorn ? lines - 1 : lines;
-    this.#untold += startsTorn ? lines - 1 : lines;
+    this.#countDropped(startsTorn ? lines - 1 : lines);
     this.#full = [];
     this.#waitingBytes = 0;
     this.#writing = false;
+  }
+
+  #countDropped(lines: number): void {
+    this.#dropped += lines;
+    this.#untold += lines;
   }
 
   /** The trouble has the newest reason. People are told of its begin alone. */

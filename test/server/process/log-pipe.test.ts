@@ -4,7 +4,7 @@ import { once } from "node:events";
 import { closeSync, openSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it, onTestFinished, vi } from "vitest";
-import { createLogPipe, openLogPipe } from "../../../src/server/process/log-pipe.ts";
+import { LogPipe, openLogPipe } from "../../../src/server/process/log-pipe.ts";
 import { openFolder } from "../../cli/kit.ts";
 import { eventually } from "../../support/poll.ts";
 
@@ -13,7 +13,7 @@ const SOURCE = join(import.meta.dirname, "../../../src/server/process/log-pipe.t
 /** A process that writes lines to its stdout as the code says, and tells results on stderr. */
 function startWriter(code: string) {
   const text = `
-    import { createLogPipe, openLogPipe } from ${JSON.stringify(SOURCE)};
+    import { LogPipe, openLogPipe } from ${JSON.stringify(SOURCE)};
     const pipe = openLogPipe(1);
     const tell = (value) => process.stderr.write(JSON.stringify(value) + "\\n");
     ${code}`;
@@ -55,7 +55,7 @@ describe("the log pipe", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
       let text = "";
-      const pipe = createLogPipe({
+      const pipe = new LogPipe({
         blocks: false,
         write: (chunk, done) => {
           text += chunk.toString();
@@ -75,7 +75,7 @@ describe("the log pipe", () => {
   it("loses nothing on a terminal that is slow for a while", async () => {
     const slow = ["EAGAIN", "EINTR", "EAGAIN"];
     let text = "";
-    const pipe = createLogPipe({
+    const pipe = new LogPipe({
       blocks: true,
       write: (chunk, done) => {
         const code = slow.shift();
@@ -98,7 +98,7 @@ describe("the log pipe", () => {
         tries += 1;
         done(tries === 1 ? slow : null, "one\n".length);
       };
-      void createLogPipe({ blocks: true, write }).write("one\n");
+      void new LogPipe({ blocks: true, write }).write("one\n");
       vi.advanceTimersByTime(50 + 99);
       assert.equal(tries, 1);
       vi.advanceTimersByTime(1);
@@ -151,7 +151,7 @@ describe("the log pipe", () => {
     const write = (chunk: Buffer, done: (error: null, written: number) => void) => {
       taken.push(() => done(null, chunk.length));
     };
-    const pipe = createLogPipe({ blocks: false, write }, (text) => told.push(text));
+    const pipe = new LogPipe({ blocks: false, write }, (text) => told.push(text));
     const line = `${"x".repeat(1023)}\n`;
     for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
     const trouble = "lines of the log are dropped: its reader does not read";
@@ -229,7 +229,7 @@ describe("the log pipe", () => {
   it("with room again on a disk: goes on with whole lines, and says how many were dropped", async () => {
     const disk = { text: "", room: 7 };
     const told: string[] = [];
-    const pipe = createLogPipe(
+    const pipe = new LogPipe(
       {
         blocks: true,
         write: (chunk, done) => {
@@ -268,7 +268,7 @@ describe("the log pipe", () => {
     "with room within a second on a disk that says %s: loses nothing",
     async (code) => {
       const disk = { text: "", room: 2 };
-      const pipe = createLogPipe({
+      const pipe = new LogPipe({
         blocks: true,
         write: (chunk, done) => {
           const taken = chunk.subarray(0, disk.room);
@@ -291,7 +291,7 @@ describe("the log pipe", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
     onTestFinished(() => void vi.useRealTimers());
     const full = Object.assign(new Error("full"), { code: "ENOSPC" });
-    const pipe = createLogPipe({ blocks: true, write: (_chunk, done) => done(full, 0) });
+    const pipe = new LogPipe({ blocks: true, write: (_chunk, done) => done(full, 0) });
     pipe.write("one\n");
     vi.advanceTimersByTime(1_000);
     assert.equal(pipe.dropped(), 0);
@@ -304,7 +304,7 @@ describe("the log pipe", () => {
     onTestFinished(() => void vi.useRealTimers());
     const full = Object.assign(new Error("full"), { code: "ENOSPC" });
     const told: string[] = [];
-    const pipe = createLogPipe({ blocks: true, write: (_chunk, done) => done(full, 0) }, (text) =>
+    const pipe = new LogPipe({ blocks: true, write: (_chunk, done) => done(full, 0) }, (text) =>
       told.push(text),
     );
     const line = `${"x".repeat(1023)}\n`;
@@ -319,7 +319,7 @@ describe("the log pipe", () => {
   });
 
   it("names no reader where writes to a file or a terminal do not end", () => {
-    const pipe = createLogPipe({ blocks: true, write: () => {} });
+    const pipe = new LogPipe({ blocks: true, write: () => {} });
     const line = `${"x".repeat(1023)}\n`;
     for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
     assert.equal(pipe.trouble(), "lines of the log are dropped: a write to it does not end");
@@ -329,7 +329,7 @@ describe("the log pipe", () => {
     let fail = () => {};
     const closed = Object.assign(new Error("closed"), { code: "EPIPE" });
     const told: string[] = [];
-    const pipe = createLogPipe(
+    const pipe = new LogPipe(
       {
         blocks: false,
         write: (_chunk, done) => {
@@ -351,7 +351,7 @@ describe("the log pipe", () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     onTestFinished(() => void vi.useRealTimers());
     let end = () => {};
-    const pipe = createLogPipe({
+    const pipe = new LogPipe({
       blocks: true,
       write: (chunk, done) => {
         end = () => done(null, chunk.length);
@@ -367,7 +367,7 @@ describe("the log pipe", () => {
 
   it("writes a line whole that is longer than all that it has gathered so far", async () => {
     let text = "";
-    const pipe = createLogPipe({
+    const pipe = new LogPipe({
       blocks: true,
       write: (chunk, done) => {
         text += chunk.toString();
