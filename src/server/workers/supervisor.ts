@@ -66,7 +66,7 @@ export async function startWorkers(
         addCounts(metrics, counted);
         for (const event of events) running.takeEvent(event);
       },
-      lines: (lines) => options.relay?.(lines),
+      onLines: (lines) => options.relay?.(lines),
       handOver: (given) => handover.of(given),
     });
     closers.push(() => pool.kill());

@@ -27,11 +27,11 @@ const MAIN = fileURLToPath(new URL(`../../main.${EXTENSION}`, import.meta.url));
 /** Time after the drain's deadline, which each process keeps by itself. */
 export const LAST_MESSAGES_MS = 2_500;
 
-export type WorkerPoolOptions = {
+type WorkerPoolOptions = {
   readonly count: number;
   readonly log: Log;
   readonly onStatus: (status: ProcessStatus) => void;
-  readonly lines: (lines: string) => void;
+  readonly onLines: (lines: string) => void;
   /** Called when a worker starts, which gets the result and the upstreams. Never rejects. */
   readonly handOver: (config: Config) => Promise<Omit<WorkerStart, "upstreams">>;
   /** Added to the environment of each process. */
@@ -84,8 +84,17 @@ export class WorkerPool {
     this.#opened = true;
   }
 
+  /** All workers that have not ended. */
+  get #all(): readonly WorkerProcess[] {
+    return [...this.#members, ...this.#leaving];
+  }
+
+  get #answering(): readonly WorkerProcess[] {
+    return [...this.#members].filter(({ serving, answers }) => serving && answers);
+  }
+
   get serving(): number {
-    return [...this.#members].filter(({ serving, answers }) => serving && answers).length;
+    return this.#answering.length;
   }
 
   get restarts(): number {
@@ -94,8 +103,7 @@ export class WorkerPool {
 
   /** The last checks of every worker that serves and answers. */
   get checks(): readonly ReadinessChecks[] {
-    const answering = [...this.#members].filter(({ serving, answers }) => serving && answers);
-    return answering.flatMap(({ status }) => (status ? [status.checks] : []));
+    return this.#answering.flatMap(({ status }) => (status ? [status.checks] : []));
   }
 
   get gauges(): Gauges {
@@ -107,8 +115,7 @@ export class WorkerPool {
       return [name, now[name] + left[name] + (this.#past.get(name) ?? 0)] as const;
     });
     const all: Gauges = { ...now, ...Object.fromEntries(counted) };
-    const workers = [...this.#members, ...this.#leaving];
-    return { ...all, logDropped: workers.reduce((sum, { lost }) => sum + lost, all.logDropped) };
+    return { ...all, logDropped: this.#all.reduce((sum, { lost }) => sum + lost, all.logDropped) };
   }
 
   /** The gateway is not ready if workers end again and again, or if none serves. */
@@ -126,8 +133,7 @@ export class WorkerPool {
 
   /** Updates the status of all workers that serve or drain; waits for each at most `withinMs`. */
   async ask(withinMs: number): Promise<void> {
-    const workers = [...this.#members, ...this.#leaving];
-    await Promise.all(workers.map((worker) => worker.requestStatus(withinMs)));
+    await Promise.all(this.#all.map((worker) => worker.requestStatus(withinMs)));
   }
 
   /** The results of all workers that serve or drain; waits for each at most `withinMs`. */
@@ -141,7 +147,7 @@ export class WorkerPool {
       if (reply === undefined) onUnanswered(worker.number);
       return reply ?? {};
     };
-    return Promise.all([...this.#members, ...this.#leaving].map(recallOf));
+    return Promise.all(this.#all.map(recallOf));
   }
 
   /** Makes all workers read the key records; waits at most `withinMs`. */
@@ -179,7 +185,7 @@ export class WorkerPool {
   /** Has all workers end at once; one that has not after `withinMs` is killed. */
   stopAtOnce(withinMs: number): void {
     this.#stopping = true;
-    for (const worker of [...this.#members, ...this.#leaving]) worker.stopAtOnce();
+    for (const worker of this.#all) worker.stopAtOnce();
     setTimeout(() => this.#killAll(), withinMs).unref();
   }
 
@@ -221,15 +227,14 @@ export class WorkerPool {
       serialization: "advanced",
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    const { lines, variables } = this.#options;
+    const { onLines, variables } = this.#options;
     const config = this.#config;
-    const lost = (worker: WorkerProcess, why: string) => this.#lose(worker, why);
     const start = () => this.#handOver(config);
     const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), start, {
       onStatus: (status) => this.#onStatus(worker, status),
-      onStore: (worker, change) => this.#store.note(worker, change),
-      lines,
-      lost,
+      onStore: (change) => this.#store.note(worker.number, change),
+      onLost: (why) => this.#lose(worker, why),
+      onLines,
     });
     this.#members.add(worker);
     void worker.closed.then(() => this.#forget(worker));
@@ -314,10 +319,10 @@ export class WorkerPool {
   }
 
   #killAll(): void {
-    for (const worker of [...this.#members, ...this.#leaving]) worker.kill();
+    for (const worker of this.#all) worker.kill();
   }
 
   async #ended(): Promise<void> {
-    await Promise.all([...this.#members, ...this.#leaving].map(({ closed }) => closed));
+    await Promise.all(this.#all.map(({ closed }) => closed));
   }
 }

@@ -13,13 +13,13 @@ import type {
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
 /** Callbacks about one worker. */
-export type WorkerEvents = {
+type WorkerEvents = {
   onStatus(status: ProcessStatus): void;
-  onStore(worker: number, change: StoreAvailabilityEvent): void;
-  /** Called once for each worker when it no longer serves, whatever follows. */
-  lost(worker: WorkerProcess, why: string): void;
+  onStore(change: StoreAvailabilityEvent): void;
+  /** Called once when the worker no longer serves, whatever follows. */
+  onLost(why: string): void;
   /** Called with whole lines of its log. */
-  lines(lines: string): void;
+  onLines(lines: string): void;
 };
 
 /** A worker that takes longer to start counts as dead. */
@@ -60,7 +60,7 @@ export class WorkerProcess {
     this.number = worker.id;
     this.#worker = worker;
     this.#events = events;
-    this.#lines = new LineSplitter((lines) => events.lines(lines));
+    this.#lines = new LineSplitter((lines) => events.onLines(lines));
     this.ready = new Promise((resolve, reject) => {
       this.#onServing = resolve;
       this.#onCannot = reject;
@@ -179,7 +179,7 @@ export class WorkerProcess {
     } else if ("failing" in message) {
       this.#isLost(`it failed: ${message.failing}`);
     } else if ("store" in message) {
-      this.#events.onStore(this.number, message.store);
+      this.#events.onStore(message.store);
     } else if ("status" in message) {
       this.status = message.status;
       this.#events.onStatus(message.status);
@@ -224,6 +224,6 @@ export class WorkerProcess {
     if (this.#lost) return;
     this.#lost = true;
     this.#onCannot(new Error(`A worker could not start: ${why}`));
-    this.#events.lost(this, why);
+    this.#events.onLost(why);
   }
 }

@@ -53,7 +53,7 @@ export async function openPoolOn(redis: Pick<TestRedis, "url">, opened: OpenedPo
     count,
     log: createLog({ write }, "info"),
     onStatus,
-    lines: (piece) => lines.push(piece),
+    onLines: (piece) => lines.push(piece),
     variables,
     handOver: async (given) => ({ config: given, gateway: "test" }),
   });

@@ -25,8 +25,8 @@ const taken = [];
 try {
   for (;;) taken.push(openSync("/dev/null"));
 } catch {}
-const lost = (_member, why) => heard.push(why);
-const worker = new WorkerProcess(cluster.fork(), async () => ({}), { lost });
+const onLost = (why) => heard.push(why);
+const worker = new WorkerProcess(cluster.fork(), async () => ({}), { onLost });
 worker.stop();
 await worker.ready.catch(({ message }) => heard.push(message));
 await worker.closed;
@@ -59,9 +59,9 @@ describe("a worker", () => {
     };
     const worker = new WorkerProcess(process, async () => START, {
       onStatus: (status) => heard.status.push(status),
-      onStore: (number, change) => heard.store.push([number, change]),
-      lost: (_member, why) => heard.lost.push(why),
-      lines: (lines) => {
+      onStore: (change) => heard.store.push(change),
+      onLost: (why) => heard.lost.push(why),
+      onLines: (lines) => {
         heard.lines += lines;
       },
     });
@@ -186,7 +186,7 @@ describe("a worker", () => {
     assert.deepEqual(one.heard.status, [{ n: 1 }]);
     assert.deepEqual(one.worker.status as unknown, { n: 1 });
     const change = { kind: "store_away", details: {} };
-    assert.deepEqual(one.heard.store, [[one.worker.number, change]]);
+    assert.deepEqual(one.heard.store, [change]);
   });
 
   it("answers each question by its number, and one that it does not answer is given up in time", async () => {
