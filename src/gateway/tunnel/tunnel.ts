@@ -1,14 +1,10 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { createProxyServer } from "http-proxy-3";
 import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { discardInput, endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
-import { REFUSED_HANDSHAKE } from "../../http1/client/client-connection.ts";
-import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
-import { countOpen, filesShortage, keepSession } from "../../http1/client/socket.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { Environment } from "../exchange/environment.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
@@ -16,29 +12,24 @@ import { readAnswerHead } from "../exchange/metered-answer.ts";
 import type { OpenTunnel, TunnelRegistry, Upgrade } from "../exchange/open-tunnel.ts";
 import { RetryPolicy, ROUND_MS } from "../forward/retry-policy.ts";
 import { type ForwardContext, startUpstreamSpan } from "../forward/upstream-request.ts";
-import * as answered from "../forward/upstream-response.ts";
-import { EarlyHints } from "../forward/upstream-response.ts";
+import {
+  EarlyHints,
+  endReason,
+  failureRefusal,
+  validateFieldCount,
+  validateResponse,
+} from "../forward/upstream-response.ts";
 import { warnOfFilesShortage } from "../runtime/files-shortage.ts";
 import { failExchange, sendRefusal } from "../stages/reply.ts";
-import { HEAD_BYTES_MAX } from "../upstreams/upstream.ts";
-import type { UpstreamPool } from "../upstreams/upstream-pool.ts";
+import type { Upstream } from "../upstreams/upstream.ts";
 import { ClientStream } from "./client-stream.ts";
 import { declinedFields, handshakeFields, switchingFields } from "./handshake.ts";
-
-/**
- * The only use of http-proxy-3, which carries WebSocket and nothing else. `toProxy` and the path
- * set below stop it from changing the target. The gateway does everything else that the library
- * would get wrong: forwarded-fields.ts writes the fields for the upstream, the response is judged
- * and replaced first, and the library never gets the client's socket (see client-stream.ts).
- */
-const proxy = createProxyServer({ toProxy: true, prependPath: false });
-proxy.on("proxyReqWs", (request, _incoming, socket) => started.get(socket)?.asks(request));
-const started = new WeakMap<object, Tunnel>();
+import { handshakeFailure, sendHandshake } from "./proxied-handshake.ts";
 
 /** Asks an upstream for the WebSocket, and forwards both directions once it has agreed. */
-export function openTunnel(context: ForwardContext, { tunnels, nonce }: Upgrade): void {
-  const tunnel = new Tunnel(context, { tunnels, nonce });
-  if (tunnels.enter(tunnel)) tunnel.start();
+export function openTunnel(context: ForwardContext, upgrade: Upgrade): void {
+  const tunnel = new Tunnel(context, upgrade);
+  if (upgrade.tunnels.enter(tunnel)) tunnel.start();
   else void sendRefusal(context.gateway, context.exchange, { code: "too_many_tunnels" });
 }
 
@@ -49,23 +40,6 @@ export function openTunnel(context: ForwardContext, { tunnels, nonce }: Upgrade)
 const LINGER_MS = 5_000;
 /** The backend has this time to end after its client, because it may not notice that one is gone. */
 const FAREWELL_MS = 1_000;
-
-type Upstream = ReturnType<UpstreamPool["pick"]>;
-type Facts = { readonly tunnels: TunnelRegistry; readonly nonce: string };
-
-const LOST: ReadonlySet<string> = new Set([
-  ...["ECONNRESET", "EPIPE", "ECONNABORTED", "ETIMEDOUT", "EHOSTUNREACH", "ENETUNREACH"],
-]);
-
-/** Converts an error of Node's HTTP client into a failure as the HTTP/1.1 client reports it. */
-function lossOf(error: Error, sent: boolean, answering: boolean): RequestFailure {
-  const code = "code" in error ? error.code : undefined;
-  const why = code === undefined ? error.message : String(code);
-  const lost = { sent, reused: false, why };
-  const isRefused = !answering && REFUSED_HANDSHAKE.test(why);
-  if (!sent || isRefused) return { ...lost, kind: "unreached" };
-  return { ...lost, kind: LOST.has(why) && !answering ? "unanswered" : "invalid" };
-}
 
 class Tunnel implements ForwardHandler, OpenTunnel {
   readonly key: KeyRecord | undefined;
@@ -88,7 +62,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #settled = false;
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(context: ForwardContext, { tunnels, nonce }: Facts) {
+  constructor(context: ForwardContext, { tunnels, nonce }: Upgrade) {
     const { key, account } = context.caller;
     this.key = key;
     this.owner = key?.id ?? account;
@@ -106,7 +80,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#try();
   }
 
-  /** Makes one attempt. `#failed` decides whether there is another one. */
+  /** Makes one attempt. `#onFailure` decides whether there is another one. */
   #try(): void {
     const { gateway, exchange } = this.#context;
     exchange.wait("connection", gateway.elapsed());
@@ -114,98 +88,71 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   #connect(): void {
-    const { exchange, service, target } = this.#context;
+    const { gateway, exchange, service, target } = this.#context;
     const upstream = service.upstreams.pick(this.#retryPolicy);
     const client = new ClientStream();
     this.#upstream = upstream;
     this.#client = client;
-    started.set(client, this);
     exchange.tryAt(upstream.origin);
     this.#span = startUpstreamSpan(this.#context, upstream);
     const headers = handshakeFields(this.#context, upstream, this.#nonce, this.#span);
-    const request = { method: "GET", url: target, headers, socket: client, connection: client };
-    const { host, port, tls, lookup, session } = upstream.destination;
-    const { ca, cert, key } = tls ?? {};
-    const to = {
-      // The library reads the client certificate only from the target, and the rest from `ssl`.
-      target: { protocol: tls === undefined ? "http:" : "https:", host, port, ca, cert, key },
-      // Without a server name, Node would send the name of the Host field.
-      ssl: { ...tls, servername: tls?.servername ?? "", lookup, session: session?.ticket },
-    };
-    if (upstream.load.sockets.isFull) {
-      this.#failed(client, filesShortage());
-      return;
-    }
-    proxy.ws(
-      request as unknown as IncomingMessage,
-      client as unknown as Socket,
-      Buffer.alloc(0),
-      to,
-      (error) => this.#failed(client, error),
-    );
+    const { destination } = upstream;
+    sendHandshake(client, { destination, target, headers }, {
+      onRequest: (request) => this.#onRequest(request),
+      onConnect: () => {
+        clearTimeout(this.#timer);
+        exchange.countForward();
+        exchange.wait("answer", gateway.elapsed());
+      },
+      onError: (error) => this.#onFailure(client, error),
+    });
   }
 
   // Events of the proxy library's request. They run before its own listeners.
 
-  asks(request: ClientRequest): void {
-    const { gateway, exchange, target } = this.#context;
-    const { connectTimeoutMs } = this.#context.service.upstreams.options;
-    const upstream = this.#upstream;
+  #onRequest(request: ClientRequest): void {
+    const { exchange, service } = this.#context;
+    const { connectTimeoutMs } = service.upstreams.options;
     this.#request = request;
     this.#timer = setTimeoutAfterPoll(connectTimeoutMs, () => {
       const isConnecting = request === this.#request && exchange.waiting === "connection";
       if (isConnecting) request.destroy(new Error("timeout"));
     });
-    request.path = target;
-    // Node reads it when the connection is made. The types do not declare it.
-    Object.assign(request, { maxHeaderSize: HEAD_BYTES_MAX });
-    request.once("socket", (socket) => {
-      if (upstream !== undefined) countOpen(socket, upstream.load.sockets);
-      const session = upstream?.destination.session;
-      if (session !== undefined) keepSession(socket, session);
-      const isTls = upstream?.origin.startsWith("https:");
-      socket.once(isTls ? "secureConnect" : "connect", () => {
-        clearTimeout(this.#timer);
-        exchange.countForward();
-        exchange.wait("answer", gateway.elapsed());
-      });
-    });
     const unasked = { code: "upstream_invalid", why: "status 100" } as const;
     request.once("continue", () => this.#fail(unasked));
     const hints = new EarlyHints();
     request.on("information", ({ statusCode, rawHeaders }) => {
-      const wrong = answered.validateFieldCount(rawHeaders);
+      const wrong = validateFieldCount(rawHeaders);
       if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
       if (!this.#settled) hints.pass(this.#context, statusCode, rawHeaders);
     });
-    request.once("upgrade", (answer, socket) => this.#switches(answer, socket as Socket));
-    request.once("response", (answer) => this.#answers(answer));
+    request.once("upgrade", (answer, socket) => this.#onUpgrade(answer, socket as Socket));
+    request.once("response", (answer) => this.#onResponse(answer));
   }
 
   /** Called for a 101. It is passed on if it belongs to this handshake. */
-  #switches(answer: IncomingMessage, socket: Socket): void {
+  #onUpgrade(answer: IncomingMessage, socket: Socket): void {
     const { gateway, exchange } = this.#context;
     socket.on("error", () => undefined);
     this.#backend = socket;
     this.#answering = true;
     const { rawHeaders } = answer;
     const wrong =
-      answered.validateResponse(101, rawHeaders) ?? switchError(rawHeaders, this.#nonce);
+      validateResponse(101, rawHeaders) ?? switchError(rawHeaders, this.#nonce);
     if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
     if (this.#settled) {
       socket.destroy();
       return;
     }
-    this.#reports(101);
-    this.#traced(101);
+    this.#noteHead(101);
     exchange.startTunnel(gateway.elapsed());
     readAnswerHead(exchange, { status: 101, rawHeaders }, 0);
     const client = this.#client as ClientStream;
     client.open(exchange.connection.detachSocket());
-    exchange.socket.once("end", () => this.#awaitsEnd(client, socket));
+    exchange.socket.once("end", () => this.#onClientEnd(client, socket));
     // Node has ended its own side by then, and the library would write on.
     socket.once("end", () => client.unpipe(socket));
-    client.once("finish", () => this.#ends());
+    client.once("finish", () => this.#onBackendEnd());
     answer.headers = switchingFields(this.#context, rawHeaders, this.#nonce);
   }
 
@@ -213,7 +160,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
    * Called when the client has ended. It may still read, and more slowly than its backend sends: the
    * end of the backend may be behind what waits for it.
    */
-  #awaitsEnd(client: ClientStream, backend: Socket): void {
+  #onClientEnd(client: ClientStream, backend: Socket): void {
     if (this.#settled || backend.readableEnded) return;
     const { exchange } = this.#context;
     const timer = setTimeout(() => {
@@ -229,7 +176,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
    * Called when the backend's connection has ended and the system has all that came from it. What
    * the client sends has no destination any more, so the tunnel is over whatever the client does.
    */
-  #ends(): void {
+  #onBackendEnd(): void {
     if (this.#settled) return;
     const { exchange } = this.#context;
     this.#settle();
@@ -239,20 +186,19 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   /** Any other answer is an ordinary response, and the last one on this connection. */
-  #answers(answer: IncomingMessage): void {
+  #onResponse(answer: IncomingMessage): void {
     answer.on("error", (error) => this.#fail({ code: "upstream_invalid", why: error.message }));
     // The library does not write to a destroyed stream: it only keeps reading.
     this.#client?.destroy();
     this.#answering = true;
     const { gateway, exchange } = this.#context;
     const { statusCode: status = 0, rawHeaders } = answer;
-    const wrong = status < 200 ? `status ${status}` : answered.validateResponse(status, rawHeaders);
+    const wrong = status < 200 ? `status ${status}` : validateResponse(status, rawHeaders);
     if (wrong !== undefined) {
       this.#fail({ code: "upstream_invalid", why: wrong });
       return;
     }
-    this.#reports(status);
-    this.#traced(status);
+    this.#noteHead(status);
     this.#tunnels.leave(this);
     const promisedBytes = Number(answer.headers["content-length"] ?? -1);
     exchange.startResponse(promisedBytes, gateway.elapsed());
@@ -276,11 +222,11 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   /** Called for every end of an attempt. `client` identifies the attempt. */
-  #failed(client: ClientStream, error: Error): void {
+  #onFailure(client: ClientStream, error: Error): void {
     const { exchange, gateway, service } = this.#context;
     if (client !== this.#client) return;
-    const failure = lossOf(error, exchange.forwards > 0, this.#answering);
-    const refusal = answered.failureRefusal(failure);
+    const failure = handshakeFailure(error, exchange.forwards > 0, this.#answering);
+    const refusal = failureRefusal(failure);
     if (exchange.state === "tunnelling") {
       exchange.setReason(`the backend's connection: ${refusal.why}`);
       return;
@@ -366,7 +312,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#settle();
     this.#span?.end(refusal.code);
     this.#request?.destroy();
-    failExchange(gateway, exchange, { ...refusal, why: answered.endReason(refusal, exchange) });
+    failExchange(gateway, exchange, { ...refusal, why: endReason(refusal, exchange) });
   }
 
   #settle(): void {
@@ -378,17 +324,14 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   }
 
   /** The upstream's head ends the span, because the bytes after it are no response. */
-  #traced(status: number): void {
-    this.#span?.setStatus(status);
-    this.#span?.end();
-  }
-
-  #reports(status: number): void {
+  #noteHead(status: number): void {
     const { service, caller } = this.#context;
     if (this.#upstream !== undefined) {
       service.upstreams.answered(this.#upstream, caller.account, status);
       // The bytes after a 101 are no body that could break.
       if (status === 101) service.upstreams.delivered(this.#upstream);
     }
+    this.#span?.setStatus(status);
+    this.#span?.end();
   }
 }
