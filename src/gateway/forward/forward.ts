@@ -147,7 +147,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const wrong = validateResponse(head.status, head.rawHeaders);
     if (wrong === undefined) {
       const { upstream, account } = this.#connection as UpstreamConnection;
-      this.#context.service.upstreams.answered(upstream, account, head.status);
+      this.#context.service.upstreams.health.answered(upstream, account, head.status);
       this.#sendHead(head);
     } else this.#fail({ code: "upstream_invalid", why: wrong });
   }
@@ -190,7 +190,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (isMetered) settleMeters(gateway, exchange, meterCharges(exchange));
     else this.#writePieces();
     this.#span?.end();
-    service.upstreams.delivered((this.#connection as UpstreamConnection).upstream);
+    service.upstreams.health.delivered((this.#connection as UpstreamConnection).upstream);
     this.#body?.stop();
     exchange.settle(gateway.elapsed());
     this.#releaseConnection();
@@ -280,7 +280,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const isFlowing =
       exchange.bodyBytes > 0 && gateway.elapsed() - exchange.progressMs < FLOWING_MS;
     if (isFlowing && this.#connection !== undefined) {
-      service.upstreams.delivered(this.#connection.upstream);
+      service.upstreams.health.delivered(this.#connection.upstream);
     }
     this.#fail({ code: "request_timeout", why: "the client went away" });
   }
@@ -302,7 +302,7 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   #blame(upstream: Upstream, refusal: Refusal): void {
     const { service, exchange } = this.#context;
-    service.upstreams.failed(upstream, refusal, exchange.state === "answering");
+    service.upstreams.health.failed(upstream, refusal, exchange.state === "answering");
   }
 
   /** Ends the client's side. This object gets no more calls once the exchange is settled. */

@@ -70,7 +70,8 @@ export class Listeners {
   *upstreams() {
     for (const { name, services } of this.#serves()) {
       for (const { path: backend, upstreams } of services) {
-        for (const health of upstreams.health()) yield { environment: name, backend, ...health };
+        for (const health of upstreams.health.report())
+          yield { environment: name, backend, ...health };
       }
     }
   }
@@ -79,7 +80,7 @@ export class Listeners {
   foundDown(upstreams: Iterable<FoundDown>): void {
     for (const { environment, backend, origin, why } of upstreams) {
       const { services = [] } = this.#serves().find(({ name }) => name === environment) ?? {};
-      services.find(({ path }) => path === backend)?.upstreams.foundDown(origin, why);
+      services.find(({ path }) => path === backend)?.upstreams.health.foundDown(origin, why);
     }
   }
 

@@ -3,7 +3,12 @@ import type { Socket } from "node:net";
 import { createProxyServer } from "http-proxy-3";
 import { REFUSED_HANDSHAKE } from "../../http1/client/client-connection.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
-import { countOpen, type Destination, filesShortage, keepSession } from "../../http1/client/socket.ts";
+import {
+  countOpen,
+  type Destination,
+  filesShortage,
+  keepSession,
+} from "../../http1/client/socket.ts";
 import { HEAD_BYTES_MAX } from "../upstreams/upstream.ts";
 import type { ClientStream } from "./client-stream.ts";
 

@@ -97,15 +97,19 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#span = startUpstreamSpan(this.#context, upstream);
     const headers = handshakeFields(this.#context, upstream, this.#nonce, this.#span);
     const { destination } = upstream;
-    sendHandshake(client, { destination, target, headers }, {
-      onRequest: (request) => this.#onRequest(request),
-      onConnect: () => {
-        clearTimeout(this.#timer);
-        exchange.countForward();
-        exchange.wait("answer", gateway.elapsed());
+    sendHandshake(
+      client,
+      { destination, target, headers },
+      {
+        onRequest: (request) => this.#onRequest(request),
+        onConnect: () => {
+          clearTimeout(this.#timer);
+          exchange.countForward();
+          exchange.wait("answer", gateway.elapsed());
+        },
+        onError: (error) => this.#onFailure(client, error),
       },
-      onError: (error) => this.#onFailure(client, error),
-    });
+    );
   }
 
   // Events of the proxy library's request. They run before its own listeners.
@@ -137,8 +141,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#backend = socket;
     this.#answering = true;
     const { rawHeaders } = answer;
-    const wrong =
-      validateResponse(101, rawHeaders) ?? switchError(rawHeaders, this.#nonce);
+    const wrong = validateResponse(101, rawHeaders) ?? switchError(rawHeaders, this.#nonce);
     if (wrong !== undefined) this.#fail({ code: "upstream_invalid", why: wrong });
     if (this.#settled) {
       socket.destroy();
@@ -214,7 +217,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
       exchange.wait("reader", gateway.elapsed());
     });
     answer.once("end", () => {
-      if (this.#upstream) this.#context.service.upstreams.delivered(this.#upstream);
+      if (this.#upstream) this.#context.service.upstreams.health.delivered(this.#upstream);
       exchange.completeAnswer();
       this.#settle();
       response.end();
@@ -240,7 +243,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     }
     this.#span?.end(refusal.code);
     if (again === "short") warnOfFilesShortage(gateway);
-    else service.upstreams.failed(upstream, refusal);
+    else service.upstreams.health.failed(upstream, refusal);
     this.#release();
     // It is one wait, so its time goes on.
     if (again === "short") this.#timer = setTimeout(() => this.#connect(), ROUND_MS);
@@ -307,7 +310,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     if (this.#settled) return;
     const { gateway, exchange, service } = this.#context;
     if (isUpstreamFault(refusal.code) && this.#upstream !== undefined) {
-      service.upstreams.failed(this.#upstream, refusal, exchange.state === "answering");
+      service.upstreams.health.failed(this.#upstream, refusal, exchange.state === "answering");
     }
     this.#settle();
     this.#span?.end(refusal.code);
@@ -327,9 +330,9 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #noteHead(status: number): void {
     const { service, caller } = this.#context;
     if (this.#upstream !== undefined) {
-      service.upstreams.answered(this.#upstream, caller.account, status);
+      service.upstreams.health.answered(this.#upstream, caller.account, status);
       // The bytes after a 101 are no body that could break.
-      if (status === 101) service.upstreams.delivered(this.#upstream);
+      if (status === 101) service.upstreams.health.delivered(this.#upstream);
     }
     this.#span?.setStatus(status);
     this.#span?.end();

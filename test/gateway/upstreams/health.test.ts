@@ -11,7 +11,7 @@ describe("a backend that is down", () => {
   const reasonIn = ({ upstreams, clock }: ReturnType<typeof poolOf>) => ({
     is: (why?: string) => {
       const up = why === undefined;
-      const [health] = upstreams.health();
+      const [health] = upstreams.health.report();
       assert.deepEqual(health, up ? { origin: A, up } : { origin: A, up, why });
     },
     probe: async () => {
@@ -28,20 +28,20 @@ describe("a backend that is down", () => {
     assert.ok(upstream);
     for (const [i, account] of ["acme", "acme", "acme", "acme", "other"].entries()) {
       reason.is();
-      pool.upstreams.answered(upstream, account, i === 4 ? 504 : 503);
+      pool.upstreams.health.answered(upstream, account, i === 4 ? 504 : 503);
     }
     reason.is("answered 504");
-    pool.upstreams.failed(upstream, { code: "upstream_timeout" });
+    pool.upstreams.health.failed(upstream, { code: "upstream_timeout" });
     reason.is("upstream_timeout");
     await reason.probe();
     reason.is("ECONNREFUSED");
-    pool.upstreams.answered(upstream, "acme", 200);
+    pool.upstreams.health.answered(upstream, "acme", 200);
     reason.is();
     fail(pool.upstreams, A, 4);
     reason.is();
-    pool.upstreams.failed(upstream, { code: "upstream_unreachable", why: "ECONNRESET" });
+    pool.upstreams.health.failed(upstream, { code: "upstream_unreachable", why: "ECONNRESET" });
     reason.is("ECONNRESET");
-    pool.upstreams.failed(upstream, { code: "upstream_invalid", why: "line" });
+    pool.upstreams.health.failed(upstream, { code: "upstream_invalid", why: "line" });
     reason.is("upstream_invalid: line");
   });
 
@@ -69,7 +69,10 @@ describe("a backend that is down", () => {
     pool.clock.ms += 10_000;
     pool.upstreams.probe();
     await eventually(() => assert.equal(pool.upstreams.all[0]?.endProbe, undefined));
-    assert.match(String(pool.upstreams.health()[0]?.why), /^(no connection within 50 ms|E[A-Z]+)$/);
+    assert.match(
+      String(pool.upstreams.health.report()[0]?.why),
+      /^(no connection within 50 ms|E[A-Z]+)$/,
+    );
   });
 });
 
@@ -110,14 +113,14 @@ describe("healthCheck", () => {
     await probeOnce(pool);
     assert.deepEqual(originsOf(pool.upstreams, 2), [well.origin, well.origin]);
     assert.deepEqual(
-      pool.upstreams.health().map(({ up }) => up),
+      pool.upstreams.health.report().map(({ up }) => up),
       [false, true],
     );
     ill.answer((_seen, response) => void response.end());
     await probeOnce(pool);
     assert.deepEqual(originsOf(pool.upstreams, 2), [ill.origin, well.origin]);
     assert.deepEqual(
-      pool.upstreams.health().map(({ up }) => up),
+      pool.upstreams.health.report().map(({ up }) => up),
       [true, true],
     );
   });
@@ -131,7 +134,7 @@ describe("healthCheck", () => {
     await probeOnce(pool);
     await probeOnce(pool);
     assert.deepEqual(
-      pool.upstreams.health().map(({ up, why }) => why ?? up),
+      pool.upstreams.health.report().map(({ up, why }) => why ?? up),
       [
         "health check: answered 302",
         "health check: no answer within 100 ms",
@@ -149,7 +152,7 @@ describe("healthCheck", () => {
     await using pool = poolOf([closing.origin, origin], check);
     await probeOnce(pool);
     await probeOnce(pool);
-    const [closed, other] = pool.upstreams.health();
+    const [closed, other] = pool.upstreams.health.report();
     assert.equal(closed?.why, "health check: other side closed");
     assert.match(
       String(other?.why),
@@ -167,7 +170,7 @@ describe("healthCheck", () => {
     const [kept] = originsOf(pool.upstreams, 1);
     assert.deepEqual(originsOf(pool.upstreams, 2), [kept, kept]);
     assert.deepEqual(
-      pool.upstreams.health().map(({ up }) => up),
+      pool.upstreams.health.report().map(({ up }) => up),
       [false, false],
     );
     const other = kept === one.origin ? two : one;
@@ -181,11 +184,11 @@ describe("healthCheck", () => {
     await using backend = await answering(200);
     await using pool = poolOf([backend.origin, A], check);
     fail(pool.upstreams, backend.origin, 5);
-    assert.equal(pool.upstreams.health()[0]?.up, false);
+    assert.equal(pool.upstreams.health.report()[0]?.up, false);
     await probeOnce(pool);
-    assert.equal(pool.upstreams.health()[0]?.up, true);
+    assert.equal(pool.upstreams.health.report()[0]?.up, true);
     fail(pool.upstreams, backend.origin, 4);
-    assert.equal(pool.upstreams.health()[0]?.up, true, "all failures are forgiven");
+    assert.equal(pool.upstreams.health.report()[0]?.up, true, "all failures are forgiven");
   });
 
   it("says more than a request that went well", async () => {
@@ -196,7 +199,7 @@ describe("healthCheck", () => {
     await probeOnce(pool);
     const [upstream] = pool.upstreams.all;
     assert.ok(upstream);
-    pool.upstreams.answered(upstream, "acme", 200);
+    pool.upstreams.health.answered(upstream, "acme", 200);
     assert.equal(upstream.out, true);
   });
 });

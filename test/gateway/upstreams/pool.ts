@@ -43,7 +43,7 @@ const FAILURE = { code: "upstream_unreachable", why: "ECONNREFUSED" } as const;
 export function fail(upstreams: UpstreamPool, origin: string, times: number): void {
   const upstream = upstreams.all.find((one) => one.origin === origin);
   assert.ok(upstream);
-  for (let i = 0; i < times; i++) upstreams.failed(upstream, FAILURE);
+  for (let i = 0; i < times; i++) upstreams.health.failed(upstream, FAILURE);
 }
 
 /** Responses with a good head whose body breaks off. */
@@ -51,8 +51,8 @@ export function breakOff(upstreams: UpstreamPool, origin: string, times: number)
   const upstream = upstreams.all.find((one) => one.origin === origin);
   assert.ok(upstream);
   for (let i = 0; i < times; i++) {
-    upstreams.answered(upstream, "acme", 200);
-    upstreams.failed(upstream, { code: "upstream_invalid", why: "ECONNRESET" }, true);
+    upstreams.health.answered(upstream, "acme", 200);
+    upstreams.health.failed(upstream, { code: "upstream_invalid", why: "ECONNRESET" }, true);
   }
 }
 

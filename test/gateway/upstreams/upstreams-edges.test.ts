@@ -18,7 +18,7 @@ describe("backends", () => {
     t.onTestFinished(() => upstreams.close());
     const [unreached, out] = upstreams.all;
     assert.ok(unreached && out);
-    for (let i = 0; i < 5; i++) upstreams.failed(out, { code: "upstream_invalid" });
+    for (let i = 0; i < 5; i++) upstreams.health.failed(out, { code: "upstream_invalid" });
     assert.ok(out.out);
     let taken: unknown;
     upstreams.take(
@@ -50,7 +50,7 @@ describe("backends", () => {
       upstreams.probe();
       await eventually(() => each(upstreams.all).every(({ endProbe }) => endProbe === undefined));
     }
-    assert.deepEqual([answers, upstreams.health().map(({ up }) => up)], [2, [true, true]]);
+    assert.deepEqual([answers, upstreams.health.report().map(({ up }) => up)], [2, [true, true]]);
   });
 
   it("do not count requests that waited for a connection and whose clients left", (t) => {

@@ -24,12 +24,12 @@ describe("several upstreams", () => {
     assert.deepEqual(originsOf(pool.upstreams, 2), [A, B]);
     const [a] = pool.upstreams.all;
     assert.ok(a);
-    pool.upstreams.answered(a, "acme", 200);
+    pool.upstreams.health.answered(a, "acme", 200);
     fail(pool.upstreams, A, 4);
     assert.deepEqual(originsOf(pool.upstreams, 2), [A, B]);
     fail(pool.upstreams, A, 1);
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
-    assert.deepEqual(pool.upstreams.health(), [
+    assert.deepEqual(pool.upstreams.health.report(), [
       { origin: A, up: false, why: "ECONNREFUSED" },
       { origin: B, up: true },
     ]);
@@ -41,7 +41,7 @@ describe("several upstreams", () => {
     fail(pool.upstreams, B, 50);
     assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
     assert.deepEqual(
-      pool.upstreams.health().map(({ up }) => up),
+      pool.upstreams.health.report().map(({ up }) => up),
       [false, false],
     );
   });
@@ -53,9 +53,9 @@ describe("several upstreams", () => {
     assert.equal(before.upstreams.all[1]?.out, true);
     await using after = poolOf([backend.origin], {}, before.upstreams);
     assert.equal(after.upstreams.all[0]?.out, false);
-    assert.equal(after.upstreams.health()[0]?.up, false, "nothing says yet that it is back");
+    assert.equal(after.upstreams.health.report()[0]?.up, false, "nothing says yet that it is back");
     after.upstreams.probe();
-    await eventually(() => assert.equal(after.upstreams.health()[0]?.up, true));
+    await eventually(() => assert.equal(after.upstreams.health.report()[0]?.up, true));
     await using both = poolOf([A, backend.origin], {}, before.upstreams);
     assert.equal(both.upstreams.all[1]?.out, true, "another is in service");
   });
@@ -80,10 +80,10 @@ describe("several upstreams", () => {
       [trial, ...others].map((one) => one?.upstream.origin),
       [backend.origin, B, B],
     );
-    pool.upstreams.answered(upstream, "acme", 200);
+    pool.upstreams.health.answered(upstream, "acme", 200);
     for (const one of others) pool.upstreams.release(one);
     pool.upstreams.release(trial as UpstreamConnection);
-    assert.equal(pool.upstreams.health()[0]?.up, true);
+    assert.equal(pool.upstreams.health.report()[0]?.up, true);
     assert.deepEqual(originsOf(pool.upstreams, 2).sort(), [backend.origin, B].sort());
   });
 
@@ -129,8 +129,8 @@ describe("several upstreams", () => {
     await eventually(() => assert.equal(upstream.trial, "due"));
     take(pool.upstreams);
     assert.equal(take(pool.upstreams).upstream.origin, B);
-    pool.upstreams.answered(upstream, "acme", 200);
-    assert.equal(pool.upstreams.health()[0]?.up, true);
+    pool.upstreams.health.answered(upstream, "acme", 200);
+    assert.equal(pool.upstreams.health.report()[0]?.up, true);
     const wanted = [1, 2].map(() => take(pool.upstreams).upstream.origin);
     assert.deepEqual(wanted.sort(), [backend.origin, B].sort(), "one of each was pending");
     breakOff(pool.upstreams, backend.origin, 1);
@@ -142,15 +142,15 @@ describe("several upstreams", () => {
     const [a] = pool.upstreams.all;
     assert.ok(a);
     breakOff(pool.upstreams, A, 4);
-    pool.upstreams.answered(a, "acme", 200);
-    pool.upstreams.delivered(a);
+    pool.upstreams.health.answered(a, "acme", 200);
+    pool.upstreams.health.delivered(a);
     breakOff(pool.upstreams, A, 4);
     assert.equal(a.out, false, "one among them went well");
     breakOff(pool.upstreams, A, 1);
     assert.equal(a.out, true);
-    pool.upstreams.answered(a, "acme", 200);
+    pool.upstreams.health.answered(a, "acme", 200);
     assert.equal(a.out, true, "a head that was under way says nothing about bodies");
-    pool.upstreams.delivered(a);
+    pool.upstreams.health.delivered(a);
     assert.equal(a.out, false);
   });
 
@@ -174,8 +174,8 @@ describe("several upstreams", () => {
       assert.equal(upstream.out, true);
     }
     await back();
-    pool.upstreams.answered(upstream, "acme", 200);
-    pool.upstreams.delivered(upstream);
+    pool.upstreams.health.answered(upstream, "acme", 200);
+    pool.upstreams.health.delivered(upstream);
     breakOff(pool.upstreams, backend.origin, 5);
     assert.equal(upstream.probeAtMs, pool.clock.ms + 1_000, "a body among them went well");
   });
@@ -231,8 +231,8 @@ describe("several upstreams", () => {
       wanted,
     );
     assert.equal(taken?.upstream, a);
-    pool.upstreams.answered(a, "acme", 404);
-    assert.equal(pool.upstreams.health()[0]?.up, true);
+    pool.upstreams.health.answered(a, "acme", 404);
+    assert.equal(pool.upstreams.health.report()[0]?.up, true);
   });
 
   it("are taken out by five 502, 503 or 504 answers in a row to two accounts", async () => {
@@ -240,7 +240,7 @@ describe("several upstreams", () => {
     const [a] = pool.upstreams.all;
     assert.ok(a);
     const answer = (statuses: readonly number[], account = "acme") => {
-      for (const status of statuses) pool.upstreams.answered(a, account, status);
+      for (const status of statuses) pool.upstreams.health.answered(a, account, status);
     };
     answer([503, 503, 503, 503, 503, 503, 503]);
     assert.equal(a.out, false, "one account");
@@ -263,9 +263,9 @@ describe("several upstreams", () => {
     await using pool = poolOf([A, B]);
     const [a] = pool.upstreams.all;
     assert.ok(a);
-    for (let i = 0; i < 10; i++) pool.upstreams.answered(a, `addr:192.0.2.${i}`, 503);
+    for (let i = 0; i < 10; i++) pool.upstreams.health.answered(a, `addr:192.0.2.${i}`, 503);
     assert.equal(a.out, false);
-    pool.upstreams.answered(a, "acme", 503);
+    pool.upstreams.health.answered(a, "acme", 503);
     assert.equal(a.out, true, "an account beside them is a second one");
   });
 
@@ -275,12 +275,12 @@ describe("several upstreams", () => {
     const [upstream] = pool.upstreams.all;
     assert.ok(upstream);
     for (const account of ["a", "b", "a", "b", "a"])
-      pool.upstreams.answered(upstream, account, 503);
+      pool.upstreams.health.answered(upstream, account, 503);
     pool.clock.ms = 1_000;
     pool.upstreams.probe();
     await eventually(() => assert.equal(upstream.trial, "due"));
     const trial = take(pool.upstreams);
-    pool.upstreams.answered(upstream, "c", 503);
+    pool.upstreams.health.answered(upstream, "c", 503);
     pool.upstreams.release(trial);
     assert.equal(upstream.out, true);
     assert.equal(upstream.probeAtMs, 3_000);
@@ -290,16 +290,16 @@ describe("several upstreams", () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin]);
     fail(pool.upstreams, backend.origin, 7);
-    assert.equal(pool.upstreams.health()[0]?.up, false);
+    assert.equal(pool.upstreams.health.report()[0]?.up, false);
     pool.clock.ms = 1_000;
     pool.upstreams.probe();
-    await eventually(() => pool.upstreams.health()[0]?.up === true);
+    await eventually(() => pool.upstreams.health.report()[0]?.up === true);
   });
 
   it("tell the last one as failing again once the next body of it breaks off", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin]);
-    const isUp = () => pool.upstreams.health()[0]?.up;
+    const isUp = () => pool.upstreams.health.report()[0]?.up;
     breakOff(pool.upstreams, backend.origin, 5);
     pool.clock.ms = 1_000;
     pool.upstreams.probe();
