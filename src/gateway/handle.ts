@@ -1,5 +1,5 @@
 import { isPreflight } from "../core/http/cors.ts";
-import { forwardsLeft } from "../core/http/max-forwards.ts";
+import { forwardsLeft } from "../core/http/head.ts";
 import { checkRoute } from "../core/http/route.ts";
 import { upstreamTarget } from "../core/http/target.ts";
 import type { RateLimitInfo } from "../core/quota/rate-limit-info.ts";

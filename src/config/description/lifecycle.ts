@@ -1,5 +1,5 @@
 import { quoteValue } from "../../base/messages.ts";
-import type { Brownout, Lifecycle } from "../../core/http/route.ts";
+import type { Brownout, Lifecycle } from "../../core/http/lifecycle.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { parseDuration } from "../schema/units.ts";

@@ -1,6 +1,5 @@
 import type { AccountRecord, KeyRecord } from "../keys/records.ts";
-import type { RequestHead } from "./head.ts";
-import { forwardsLeft } from "./max-forwards.ts";
+import { forwardsLeft, type RequestHead } from "./head.ts";
 import { parseTraceContext, type TraceFields } from "./trace-context.ts";
 
 /**

@@ -1,8 +1,8 @@
 import type { OperationMeter } from "../quota/meters.ts";
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, corsFields } from "./cors.ts";
+import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./lifecycle.ts";
 import type { StandardRateLimit } from "./rate-limit-fields.ts";
-import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./route.ts";
 import { mergeVary, type VaryFacts } from "./vary.ts";
 
 /** The facts of an exchange that the gateway's own response fields are made of. */

@@ -4,7 +4,7 @@ import {
   type ResponseFacts,
   replacedFields,
 } from "../../../src/core/http/gateway-fields.ts";
-import type { Lifecycle } from "../../../src/core/http/route.ts";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import type { OperationMeter } from "../../../src/core/quota/meters.ts";
 
 type Facts = Partial<Omit<ResponseFacts, "found">> & {

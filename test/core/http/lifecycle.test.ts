@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { Lifecycle } from "../../../src/core/http/route.ts";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import { ownFieldsOf } from "./answered.ts";
 
 const SINCE = Date.UTC(2025, 11, 5);

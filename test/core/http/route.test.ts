@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { Lifecycle } from "../../../src/core/http/lifecycle.ts";
 import { parsePattern } from "../../../src/core/http/path-pattern.ts";
 import {
   checkRoute,
   findRoute,
-  type Lifecycle,
   type Operation,
   operationWindows,
   type RouteTable,
