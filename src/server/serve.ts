@@ -11,10 +11,13 @@ import { newGatewayName } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import { logWarnings } from "./process/log-warnings.ts";
 import {
+  CRASH_DRAIN_MS,
+  CUT_MS,
   EXIT_CONFIG,
   EXIT_FAILURE,
   EXIT_OK,
   fail,
+  logCrash,
   type ProcessContext,
   type ShutdownCause,
   ShutdownSignals,
@@ -25,18 +28,15 @@ import { watchFiles } from "./watch-files.ts";
 
 /** Exit status by the second signal: 128 plus its number, as in shells. */
 const CUT_SHORT = { SIGINT: 130, SIGTERM: 143, "parent gone": 143 } as const;
-const CRASH_DRAIN_MS = 5_000;
 /** The pause before a configuration that could not be read is read again. */
 const TRY_AGAIN_MS = 1_000;
-/** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
-const CUT_MS = 1_700;
 /** Time after the drain's deadline for the last log lines. Then this process is killed. */
 const LAST_LINES_MS = 2_000;
 /** Workers keep the deadline themselves. Their last lines arrive a little after it. */
 const WORKERS_LATER_MS = 1_000;
 const LAST_LINES_AT_ONCE_MS = 100;
 
-export type ServeOptions = {
+type ServeOptions = {
   readonly file: string;
   readonly env: ProcessContext["env"];
   /** Formats log lines for a reader of stdout. If undefined, the lines are JSON. */
@@ -209,8 +209,7 @@ class Service {
 
   /** Nothing that a client or a backend sends may lead here: such a crash is a bug in Tollgate. */
   #onCrash(error: unknown): void {
-    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-    this.#log.error("unexpected_failure", { name, why: message, stack });
+    logCrash(this.#log, error);
     if (this.#ending) return;
     this.#end(EXIT_FAILURE, CRASH_DRAIN_MS);
     // The drain of the configuration may be longer: what is cut has its line and its charge.

@@ -1,3 +1,5 @@
+import type { Log } from "../../telemetry/log/log.ts";
+
 /** The parts of the outside world that a service may use while it runs. */
 export type ProcessContext = {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -72,7 +74,19 @@ export function fail(
  */
 export const STOP_AT_ONCE_MS = 500;
 
-export type ShutdownSignal = "SIGTERM" | "SIGINT";
+/** Requests in progress have this time after an error that nothing caught. */
+export const CRASH_DRAIN_MS = 5_000;
+/** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
+export const CUT_MS = 1_700;
+
+/** Logs an error that nothing caught, and returns its message. */
+export function logCrash(log: Pick<Log, "error"> | undefined, error: unknown): string {
+  const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
+  log?.error("unexpected_failure", { name, why: message, stack });
+  return message;
+}
+
+type ShutdownSignal = "SIGTERM" | "SIGINT";
 
 /** The cause of a shutdown: a signal, or the end of the parent that would have passed one on. */
 export type ShutdownCause = ShutdownSignal | "parent gone";
@@ -84,7 +98,7 @@ type EndCause = ShutdownCause | "SIGHUP";
  * The response to a cause: begin a drain, cut it short, or nothing, because it repeats the first
  * one.
  */
-export type ShutdownAction = "drain" | "end" | "same";
+type ShutdownAction = "drain" | "end" | "same";
 
 /**
  * The same signal within this time is a duplicate that came by way of the terminal and the parent.

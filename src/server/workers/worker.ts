@@ -7,10 +7,13 @@ import { removeCompileCache, setUpHeap } from "../process/compiled-code.ts";
 import { startProcess, type WorkerHandle } from "../process/gateway-process.ts";
 import { type LogPipe, openLogPipe } from "../process/log-pipe.ts";
 import {
+  CRASH_DRAIN_MS,
+  CUT_MS,
   EXIT_FAILURE,
   EXIT_OK,
   EXIT_USAGE,
   fail,
+  logCrash,
   type ProcessContext,
 } from "../process/process-context.ts";
 import {
@@ -25,9 +28,6 @@ import { workerLog } from "./worker-log.ts";
 
 /** A process that is killed loses at most the counts of this time. */
 const TELL_MS = 500;
-const CRASH_DRAIN_MS = 5_000;
-/** Time after the drain's deadline for aborted requests to end, with their lines and charges. */
-const CUT_MS = 1_700;
 /** The supervisor waits a little longer than this. */
 const LAST_LINES_MS = 500;
 
@@ -162,9 +162,7 @@ class Service {
   }
 
   #onCrash(error: unknown): void {
-    const { name, message, stack } = error instanceof Error ? error : new Error(String(error));
-    this.#log?.error("unexpected_failure", { name, why: message, stack });
-    void this.#channel.send({ failing: message });
+    void this.#channel.send({ failing: logCrash(this.#log, error) });
     void this.#stop(EXIT_FAILURE, CRASH_DRAIN_MS);
   }
 
