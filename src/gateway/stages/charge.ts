@@ -33,6 +33,15 @@ import type { Exchange } from "../exchange/exchange.ts";
 import type { Caller } from "./authenticate.ts";
 import { refuseByQuota } from "./quota-refusal.ts";
 
+/** An account that makes a request, and the windows that decide it in its environment. */
+type AskedAccount = {
+  readonly environment: Environment;
+  readonly caller: Caller;
+  readonly limits: readonly Limit[];
+};
+
+type AskedRequest = AskedAccount & { readonly options: PlanOptions };
+
 /**
  * Decides the ban and the quotas together and atomically (docs/reference/http.md#quotas). Records
  * the decision, the charge and the account's standing in the exchange.
@@ -51,36 +60,20 @@ export function chargeQuota(
   const own = mergeLimits(caller.limits, { operation, observe, calendar });
   const metered = limitsOf(own, caller, options, exchange);
   const limits = typeof metered === "string" ? own : metered;
+  const asked = { environment, caller, limits, options };
 
-  const known = { caller, limits, served: environment };
-
-  const atOnce = judgeAtOnce(gateway, exchange, { options, metered, caller });
+  const atOnce = judgeAtOnce(gateway, exchange, asked, metered);
   if (!atOnce.ok) {
-    standAsKnown(gateway, exchange, known);
+    standAsKnown(gateway, exchange, asked);
     return atOnce;
   }
-  const settle = (answer: ChargeResult | StoreUnavailable): Result<RateLimitInfo> => {
-    if (!("unavailable" in answer)) {
-      if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
-      gateway.onAnswer(caller, answer, exchange.cost);
-      const { cost } = exchange;
-      announceRateLimit(gateway.style, exchange, withoutUnknown(answer.decision), {
-        cost,
-        requestsAfter: answer.requestsAfter,
-      });
-      return judgeAnswer(gateway, answer, exchange, { options, ...known });
-    }
-    gateway.onWithoutStore("unavailable");
-    standAsKnown(gateway, exchange, known);
-    return refuse("store_unavailable", "the rate limit store is away");
-  };
   const bans = caller.key === undefined ? undefined : environment.bans;
   const quotaRequest = { limits, bans, requests: 1, cost: exchange.cost, plan: caller.plan };
   const answer = gateway.quotas.charge(caller, quotaRequest);
-  if (!(answer instanceof Promise)) return settle(answer);
+  if (!(answer instanceof Promise)) return judgeAnswer(gateway, exchange, asked, answer);
   const deciding = answer.then((late) => {
     exchange.endDecision(gateway.elapsed());
-    return settle(late);
+    return judgeAnswer(gateway, exchange, asked, late);
   });
   exchange.awaitDecision(deciding, gateway.elapsed());
   return deciding;
@@ -102,21 +95,16 @@ function limitsOf(
     : withMeters(limits, meters, { plan, own: owner?.limits ?? [], calendar: owner?.calendar });
 }
 
-type ChargeInputs = {
-  readonly options: PlanOptions;
-  readonly metered: readonly Limit[] | string;
-  readonly caller: Caller;
-};
-
 /**
  * Refuses without asking the store: a suspended account, too many requests at once, a meter that the
- * account lacks, and a cost or hold that can never fit. The exchange counts as in progress from here
- * to its end.
+ * account lacks (`metered` is its name), and a cost or hold that can never fit. The exchange counts
+ * as in progress from here to its end.
  */
 function judgeAtOnce(
   { concurrency, now }: GatewayContext,
   exchange: Exchange,
-  { options: { concurrent }, metered, caller }: ChargeInputs,
+  { options: { concurrent }, caller }: AskedRequest,
+  metered: readonly Limit[] | string,
 ): Result<void> {
   if (caller.owner?.suspended && isSuspended(caller.owner, now())) {
     return refuse("account_suspended");
@@ -140,13 +128,6 @@ function judgeAtOnce(
   return refuse("cost_over_limit", why);
 }
 
-/** An account that makes a request, the windows that decide it, and where it is made. */
-type Asked = {
-  readonly caller: Caller;
-  readonly limits: readonly Limit[];
-  readonly served: Environment;
-};
-
 /**
  * Without a decision, the standing is the last known one, or else what was `read` of the account, or
  * that of an unused account. Redis may have told of a ban before a reload turned bans off.
@@ -154,14 +135,14 @@ type Asked = {
 export function standAsKnown(
   { quotas, now, style }: GatewayContext,
   exchange: Exchange,
-  { caller, limits, served }: Asked,
+  { environment, caller, limits }: AskedAccount,
   read?: QuotaDecision,
 ): void {
-  const hasBans = served.bans !== undefined;
+  const hasBans = environment.bans !== undefined;
   const last = quotas.lastKnown(caller, limits, { isRead: read !== undefined, hasBans });
   const known = knownWith(limits, last, read, now());
-  const inForce = served.bans === undefined ? { ...known, ban: undefined } : known;
-  exchange.setRateLimitInfo(knownRateLimit(inForce, operationLimits(served)));
+  const inForce = environment.bans === undefined ? { ...known, ban: undefined } : known;
+  exchange.setRateLimitInfo(knownRateLimit(inForce, operationLimits(environment)));
   announceRateLimit(style, exchange, inForce);
 }
 
@@ -184,34 +165,51 @@ function knownWith(
   return { windows, nowMs, ban: (last ?? read)?.ban };
 }
 
+/** Admits or refuses by the answer of the store, or of what stands in for it. */
 function judgeAnswer(
-  { holds: open }: GatewayContext,
-  result: ChargeResult,
+  gateway: GatewayContext,
   exchange: Exchange,
-  { options: { observe }, caller, limits, served }: Pick<ChargeInputs, "options"> & Asked,
+  asked: AskedRequest,
+  answer: ChargeResult | StoreUnavailable,
 ): Result<RateLimitInfo> {
-  const { decision, admitted, requestsAfter } = result;
-  if (admitted) {
-    const { strikes, nowMs: decidedMs } = decision;
-    const { cost } = exchange;
-    const request = { cost, requestsAfter };
-    const rateLimitInfo = admittedRateLimit(decision, request);
-    const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
-    const holds = holdsOf(exchange, caller, decision, limits);
-    if (holds !== undefined) open.add(caller, holds, 1);
-    const observed = crossed.length > 0 ? crossed : undefined;
-    exchange.setDecision({
-      outcome: "admitted",
-      charged: cost,
-      rateLimitInfo,
-      decidedMs,
-      strikes,
-      observed,
-      holds: holds && { accountRef: caller, holds },
-    });
-    return accept(rateLimitInfo);
+  if ("unavailable" in answer) {
+    gateway.onWithoutStore("unavailable");
+    standAsKnown(gateway, exchange, asked);
+    return refuse("store_unavailable", "the rate limit store is away");
   }
-  return refuseByQuota({ open, operations: operationLimits(served) }, result, exchange, caller);
+  const { caller, environment } = asked;
+  const { cost } = exchange;
+  const request = { cost, requestsAfter: answer.requestsAfter };
+  if (answer.by === "local" || answer.by === "share") gateway.onWithoutStore(answer.by);
+  gateway.onAnswer(caller, answer, cost);
+  announceRateLimit(gateway.style, exchange, withoutUnknown(answer.decision), request);
+  if (answer.admitted) return admit(gateway, exchange, asked, answer.decision, request);
+  const operations = operationLimits(environment);
+  return refuseByQuota({ open: gateway.holds, operations }, answer, exchange, caller);
+}
+
+function admit(
+  { holds: open }: GatewayContext,
+  exchange: Exchange,
+  { options: { observe }, caller, limits }: AskedRequest,
+  decision: QuotaDecision,
+  request: DecidedRequest,
+): Result<RateLimitInfo> {
+  const { strikes, nowMs: decidedMs } = decision;
+  const rateLimitInfo = admittedRateLimit(decision, request);
+  const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
+  const holds = holdsOf(exchange, caller, decision, limits);
+  if (holds !== undefined) open.add(caller, holds, 1);
+  exchange.setDecision({
+    outcome: "admitted",
+    charged: exchange.cost,
+    rateLimitInfo,
+    decidedMs,
+    strikes,
+    observed: crossed.length > 0 ? crossed : undefined,
+    holds: holds && { accountRef: caller, holds },
+  });
+  return accept(rateLimitInfo);
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

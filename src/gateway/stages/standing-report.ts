@@ -54,7 +54,7 @@ export async function sendStandingReport(
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
   // An answer that is told again may be older than what was decided since.
-  const asked = { caller, served, limits: mergeLimits(limits, { calendar }) };
+  const asked = { environment: served, caller, limits: mergeLimits(limits, { calendar }) };
   standAsKnown(gateway, exchange, asked, answer?.decision);
   if (answer === undefined) {
     return sendRefusal(gateway, exchange, { code: "store_unavailable", why: "no answer" });
