@@ -121,15 +121,15 @@ export function decide(
   const refused = requests - granted;
   if (refused > 0 && !banned) noteRefusals(usage, quotaRequest, nowMs);
   const window = refused > 0 && !banned ? lastExhausted(usage, quotaRequest) : undefined;
-  const struck = window === undefined ? past : strike(past, quotaRequest, nowMs, refused, window);
+  const struck: StrikeResult =
+    window === undefined ? past : strike(past, quotaRequest, nowMs, refused, window);
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
   const next =
     past.repaired || changes(account, all, quotaRequest) ? dropEndedWindows(all, nowMs) : all;
   const decision = verdictOf(next, quotaRequest, nowMs, granted, past.repaired);
-  const earned = "earned" in struck ? struck.earned : undefined;
   return {
     account: granted > 0 ? { ...next, usage: withoutMarks(next.usage, limits) } : next,
-    decision: earned === undefined ? decision : { ...decision, newBan: earned },
+    decision: struck.earned === undefined ? decision : { ...decision, newBan: struck.earned },
   };
 }
 
