@@ -12,7 +12,7 @@ const TICK_MS = 10;
 /** File systems that report no changes (network, some containers) are polled. */
 const POLL_MS = 500;
 
-export type FileWatcher = {
+type FileWatcher = {
   /**
    * Replaces the set of watched files. They were read from `readFromMs` on, in Unix milliseconds: a
    * further file that was saved since then counts as saved. If they were refused, a change of their

@@ -1,10 +1,9 @@
 import { isIPv6 } from "node:net";
+import type { FramingError } from "../../http1/parse/framing.ts";
 import { shortestInBrackets } from "../address.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
+import type { EdgeLimits } from "./edge-limits.ts";
 import { isMethod } from "./route.ts";
-
-/** The reason why the parser could not find the end of the body. */
-type FramingError = "length_and_coding" | "coding_on_1_0" | "coding" | "length";
 
 /**
  * A request head as the parser returned it: names and values in turn, nothing merged, nothing
@@ -19,11 +18,7 @@ export type RawRequestHead = {
   readonly framing: number | "chunked" | FramingError;
 };
 
-export type RequestHeadLimits = {
-  readonly headerBytes: number;
-  readonly headerCount: number;
-  readonly urlBytes: number;
-};
+type RequestHeadLimits = Pick<EdgeLimits, "headerBytes" | "headerCount" | "urlBytes">;
 
 /**
  * A head that is safe to forward. `names` are the names in rawHeaders, in lower case and in order.

@@ -93,7 +93,7 @@ export type RouteMatch = {
 };
 
 /** Whether a pattern matches the segments of a comparable path. */
-export type PatternMatcher = typeof fitsPattern;
+type PatternMatcher = typeof fitsPattern;
 
 const COST = 1;
 

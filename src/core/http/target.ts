@@ -13,7 +13,7 @@ type TargetInput = { readonly method: string; readonly target: string; readonly 
 
 /** The schemes of listeners, with the default port that each leaves out. */
 const PORTS = { http: /:(?:80)?$/, https: /:(?:443)?$/ } as const;
-export type Scheme = keyof typeof PORTS;
+type Scheme = keyof typeof PORTS;
 
 const PRINTABLE = /^[\x21\x22\x24-\x7e]+$/;
 const ESCAPE = /%[0-9A-Fa-f]{2}/g;

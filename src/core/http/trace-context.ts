@@ -3,7 +3,7 @@ const ZERO_TRACE = "0".repeat(32);
 const ZERO_SPAN = "0".repeat(16);
 
 /** The values of each trace field of a request, one for every time that it occurred. */
-export type TraceFieldValues = {
+type TraceFieldValues = {
   readonly parents: readonly string[];
   readonly states: readonly string[];
 };

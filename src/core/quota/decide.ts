@@ -96,7 +96,7 @@ export type QuotaDecision = {
   readonly repaired: boolean;
 };
 
-export type DecideResult = { readonly account: AccountState; readonly decision: QuotaDecision };
+type DecideResult = { readonly account: AccountState; readonly decision: QuotaDecision };
 
 /**
  * The reference rule of bans and quotas (docs/reference/http.md#quotas): the ban first, then every

@@ -38,7 +38,7 @@ export type RefusalRecord = {
 };
 
 /** One window as it was decided. `from` and `reset` are its bounds in Unix seconds. */
-export type ExplainedWindow = {
+type ExplainedWindow = {
   readonly window: string;
   readonly used: number;
   readonly limit: number;

@@ -2,7 +2,7 @@
  * The outcome of a request. At one instant the admitted requests come first, because room only
  * shrinks.
  */
-export const PAST_OUTCOMES = ["admitted", "limited", "banned"] as const;
+const PAST_OUTCOMES = ["admitted", "limited", "banned"] as const;
 export type PastOutcome = (typeof PAST_OUTCOMES)[number];
 
 export type ReplayEntry = {

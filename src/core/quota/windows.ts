@@ -163,7 +163,7 @@ export function latestEnd(window: WindowName, startMs: number): number {
 }
 
 /** The windows other than those of the account that decide a request. */
-export type ExtraLimits = {
+type ExtraLimits = {
   /** Windows of the operation, each with its `part` set. */
   readonly operation?: readonly Limit[] | undefined;
   /** Second limits on the counts of the account, which never refuse. */

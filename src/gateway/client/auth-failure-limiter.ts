@@ -31,7 +31,7 @@ const SALT = randomUUID();
 const SECONDS_MAX = 24 * 86_400;
 
 /** The standing of an address by its failed authentications. */
-export type AuthFailures = { readonly rateLimitInfo: RateLimitInfo; readonly over: boolean };
+type AuthFailures = { readonly rateLimitInfo: RateLimitInfo; readonly over: boolean };
 
 export type AuthFailureLimiter = {
   readonly window: WindowName;

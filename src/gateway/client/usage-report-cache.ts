@@ -19,10 +19,10 @@ type CacheEntry = {
     | undefined;
 };
 
-export type CachedUsage = { readonly decision: QuotaDecision; readonly ageMs: number };
+type CachedUsage = { readonly decision: QuotaDecision; readonly ageMs: number };
 
 /** Asks the store for the account, with these caps of its keys. */
-export type PeekWithCaps = (caps: readonly Limit[]) => Promise<QuotaDecision>;
+type PeekWithCaps = (caps: readonly Limit[]) => Promise<QuotaDecision>;
 
 const SECOND_MS = 1_000;
 /** The least number of accounts kept once there are more; at most twice as many are kept. */

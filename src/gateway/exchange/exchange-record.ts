@@ -42,7 +42,7 @@ export type RouteFacts = {
 };
 
 /** The caller: from an accepted key, or from an address without a key. */
-export type CallerIdentity = {
+type CallerIdentity = {
   /** The text of its environment and account. */
   readonly id: string;
   readonly key: KeyRecord | undefined;
@@ -67,10 +67,10 @@ export type DecisionFacts = {
 };
 
 /** The holds of an admitted request, and the account that they are counted for. */
-export type TakenHolds = { readonly accountRef: AccountRef; readonly holds: Holds };
+type TakenHolds = { readonly accountRef: AccountRef; readonly holds: Holds };
 
 /** The upstream's answer: a 101, or a head that announces `promisedBytes` (-1: no length). */
-export type AnswerFacts = { readonly isTunnel: boolean; readonly promisedBytes: number };
+type AnswerFacts = { readonly isTunnel: boolean; readonly promisedBytes: number };
 
 /**
  * The facts of an exchange. Each stage records its own facts once. A stage that was not reached has

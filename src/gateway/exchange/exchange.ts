@@ -11,7 +11,7 @@ import { ExchangeRecord, type RequestContext } from "./exchange-record.ts";
  * `judging`, and a discarded response head to `forwarding`. A refusal, a cut or a client that
  * leaves moves it from any state to `over`.
  */
-export type ExchangeState =
+type ExchangeState =
   /** Its head, its key and its route are judged. Nothing is waited for. */
   | "judging"
   /** The store is asked. */

@@ -11,7 +11,7 @@ export type TableLimits = {
   readonly headersTimeoutMs: number;
 };
 
-export type TableReport = {
+type TableReport = {
   readonly onTurnedAway: (why: TurnedAwayReason) => void;
   /** Called at most once a minute. `closedIdle` counts the connections closed to make room. */
   readonly tell: (told: ConnectionsRefused) => void;

@@ -10,7 +10,7 @@ const OPTIONS = { allowHalfOpen: true, noDelay: true };
 const NO_DEADLINE_MS = 2_147_483_647;
 
 /** Takes the connections of a server. */
-export type EdgeHandler<T> = {
+type EdgeHandler<T> = {
   /** Called first for each connection. Returns undefined if the connection was turned away. */
   onAccept(socket: Socket): T | undefined;
   /**

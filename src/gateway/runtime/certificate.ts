@@ -4,7 +4,7 @@ import { createSecureContext, type SecureContext, type SecureContextOptions } fr
 import type { CertificateFiles, CertificateInForce } from "../../config/config.ts";
 
 /** The outcome of a check of the files. `why` is for the log and quotes nothing from the files. */
-export type CertificateReload = "same" | "new" | { readonly why: string };
+type CertificateReload = "same" | "new" | { readonly why: string };
 
 type Pair = {
   readonly texts: Pick<CertificateInForce, "cert" | "key">;

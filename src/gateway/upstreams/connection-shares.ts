@@ -1,7 +1,7 @@
 import { isAddressName } from "../../core/keys/records.ts";
 
 /** A request that waits for a connection of one upstream. */
-export type Waiter = {
+type Waiter = {
   readonly account: string;
   /** Called when the account has been given one of the connections. */
   readonly onFree: () => void;

@@ -31,7 +31,7 @@ export type ResponseHead = ParsedResponseHead & {
  * `more`: all bytes were read; `interim`, `head`: one is in `interim` or `head`; `data`: of the
  * body, from `dataFrom` to `dataTo`; `end`: the response ended; `wrong`: malformed, final.
  */
-export type ResponseStep = "more" | "interim" | "head" | "data" | "end" | "wrong";
+type ResponseStep = "more" | "interim" | "head" | "data" | "end" | "wrong";
 
 const HEAD = 0;
 const BODY = 1;

@@ -23,7 +23,7 @@ export type Destination = {
   readonly sockets?: SocketCount;
 };
 
-export type SocketCount = { readonly isFull: boolean; opened(): void; closed(): void };
+type SocketCount = { readonly isFull: boolean; opened(): void; closed(): void };
 
 export type SocketEvents = {
   /** Called when the connection is made, and over TLS when the other side has been verified. */

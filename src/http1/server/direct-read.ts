@@ -6,7 +6,7 @@ const READ_BYTES_MAX = 65_536;
 const shared = Buffer.allocUnsafeSlow(READ_BYTES_MAX);
 
 /** Called with bytes read. `bytes`, up to `size`, may be used only until the call returns. */
-export type OnRead = (bytes: Buffer, size: number) => void;
+type OnRead = (bytes: Buffer, size: number) => void;
 
 /**
  * Where Node keeps what `onread` of `net.connect` sets, which a server cannot set for the sockets

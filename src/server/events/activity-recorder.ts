@@ -18,7 +18,7 @@ const LEARN_MS = 1_000;
 /** The most accounts with refused requests, and the most keys, kept between two flushes. */
 const NOTICED_MAX = 100_000;
 
-export type ActivityRecorderOptions = {
+type ActivityRecorderOptions = {
   readonly activityStore: ActivityStore;
   /** Whether usage by day is kept, so that refused requests are counted there. */
   readonly keepsDays: () => boolean;

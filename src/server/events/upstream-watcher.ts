@@ -4,7 +4,7 @@ import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { UpstreamState } from "../../telemetry/readiness.ts";
 
-export type WatchSources = {
+type WatchSources = {
   readonly config: () => Config;
   readonly upstreams: () => Iterable<UpstreamState>;
   readonly log: Log;

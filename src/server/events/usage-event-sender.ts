@@ -14,7 +14,7 @@ import {
 } from "../../telemetry/log/signed-post.ts";
 import { type AccountDay, usageMessage } from "./usage-event.ts";
 
-export type UsageEventSources = {
+type UsageEventSources = {
   readonly config: () => Pick<Config, "events" | "historyMs" | "planBounds" | "storePrefix">;
   readonly keys: Pick<KeyStore, "records" | "ready">;
   readonly quotas: Pick<QuotaStore, "history" | "partOf" | "usageMarks">;
