@@ -2,8 +2,8 @@ import { counterName, fitsLimit, type Limit, mayStrike } from "./windows.ts";
 
 /**
  * One window of an account. `refusedMs` is the instant of its first refusal, or 0 if there is none
- * yet. `loweredFrom` is the highest count before
- * units were taken back; it is set until the count is as high again. `zeroedMs` is the instant of its last reset.
+ * yet. `loweredFrom` is the highest count before units were taken back; it is set until the count is
+ * as high again. `zeroedMs` is the instant of its last reset.
  */
 export type WindowCount = {
   readonly startMs: number;

@@ -185,7 +185,7 @@ function judgeAnswer(
   announceRateLimit(gateway.style, exchange, withoutUnknown(answer.decision), request);
   if (answer.admitted) return admit(gateway, exchange, asked, answer.decision, request);
   const operations = operationLimits(environment);
-  return refuseByQuota({ open: gateway.holds, operations }, answer, exchange, caller);
+  return refuseByQuota({ holds: gateway.holds, operations }, answer, exchange, caller);
 }
 
 function admit(

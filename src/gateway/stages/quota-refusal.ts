@@ -22,14 +22,14 @@ import type { DecisionFacts } from "../exchange/exchange-record.ts";
 import type { Caller } from "./authenticate.ts";
 
 type RefusalInputs = {
-  readonly open: OpenHolds;
+  readonly holds: OpenHolds;
   /** The windows of all operations of the environment. */
   readonly operations: readonly Limit[];
 };
 
 /** Refuses by the store's decision, or by the one that is known of it, and records why. */
 export function refuseByQuota(
-  { open, operations }: RefusalInputs,
+  { holds, operations }: RefusalInputs,
   { decision, by }: ChargeResult,
   exchange: Exchange,
   caller: Caller,
@@ -56,7 +56,7 @@ export function refuseByQuota(
     return refuse("store_unavailable", shareWhy(rateLimitInfo), { message, retryAfterSeconds });
   }
   const mayBeHeld = facts.code !== "key_banned" && facts.isMetered;
-  if (mayBeHeld && isHeldByOthers(decision, cost, (one) => open.unitsIn(caller, one))) {
+  if (mayBeHeld && isHeldByOthers(decision, cost, (one) => holds.unitsIn(caller, one))) {
     return refuse("meter_held", undefined, { retryAfterSeconds: 1 });
   }
   return refusal;

@@ -8,12 +8,12 @@ import type { Exchange } from "../exchange/exchange.ts";
  * nothing if the request took nothing, or is settled already.
  */
 export function settleMeters(
-  { quotas, holds: open }: GatewayContext,
+  { quotas, holds }: GatewayContext,
   exchange: Exchange,
   used: readonly MeterUse[],
 ): void {
   const taken = exchange.takeHolds();
   if (taken === undefined) return;
-  open.add(taken.accountRef, taken.holds, -1);
+  holds.add(taken.accountRef, taken.holds, -1);
   quotas.settle(taken.accountRef, taken.holds, used);
 }

@@ -209,8 +209,8 @@ function inheritHealth(upstream: Upstream, before: Upstream, hasHealthCheck: boo
 }
 
 /**
- * The last one in service is never taken out (docs/reference/edge.md#backends): where a reload leaves only upstreams
- * that were out, they fail in service, and are tried again as such.
+ * If a reload leaves only upstreams that were out, they fail in service, and are tried again as such,
+ * because the last one in service is never taken out.
  */
 function keepOneIn(upstreams: readonly Upstream[]): void {
   if (upstreams.some(({ out }) => !out)) return;

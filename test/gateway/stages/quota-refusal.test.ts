@@ -22,7 +22,7 @@ const TOKENS = { id: "#tokens", name: "tokens" };
 type Asked = { readonly cost?: number; readonly ban?: Ban; readonly by?: ChargeResult["by"] };
 
 /** The refusal of a request by these windows, and what the exchange was told of it. */
-function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new OpenHolds()) {
+function refuse(windows: readonly WindowUsage[], asked: Asked = {}, holds = new OpenHolds()) {
   const { cost = 1, ban, by = "memory" } = asked;
   const told: DecisionFacts[] = [];
   const exchange = { cost, setDecision: (facts: DecisionFacts) => told.push(facts) };
@@ -30,7 +30,7 @@ function refuse(windows: readonly WindowUsage[], asked: Asked = {}, open = new O
   const decision = { nowMs: NOON, windows, ban, ...decided };
   const answer = { decision, admitted: false, requestsAfter: 0, by };
   const result = refuseByQuota(
-    { open, operations: NO_OPERATIONS },
+    { holds, operations: NO_OPERATIONS },
     answer,
     exchange as unknown as Exchange,
     CALLER,
