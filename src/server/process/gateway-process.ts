@@ -34,7 +34,7 @@ import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { type DataPlane, RunningGateway } from "./running-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 import { storeNow } from "./store-now.ts";
-import { TermsWatcher } from "./terms-watcher.ts";
+import { watchTerms } from "./watch-terms.ts";
 
 /** A store that does not reply delays the end of a gateway by at most this. */
 const LAST_NOTES_MS = 1_000;
@@ -146,7 +146,7 @@ class GatewayProcess implements DataPlane {
       eventsDropped: () => 0,
       telemetryDropped: () => 0,
     };
-    new TermsWatcher(stores.keys, stores.quotas);
+    watchTerms(stores.keys, stores.quotas);
   }
 
   /** The configuration in force. */
