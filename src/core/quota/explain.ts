@@ -170,10 +170,6 @@ function ruleOf(
   window?: ExplainedWindow,
   ban?: KnownBan,
 ): string {
-  const takesOf = (name: string) => {
-    const hold = holdIn(name, holds);
-    return hold === undefined ? `the request costs ${cost}` : `the request holds ${hold}`;
-  };
   if (code === "key_banned") {
     if (ban === undefined) {
       return `A ban of the account ran: tollgate bans why ${account ?? "ACCOUNT"} says how it came about`;
@@ -182,17 +178,18 @@ function ruleOf(
       return "A ban ran: the account had earned it by going on after a limit was used up";
     return `A ban ran that was imposed by hand${ban.reason ? `: ${ban.reason}` : ", without a reason"}`;
   }
-  if (code === "rate_limited" && window !== undefined) {
+  if (window !== undefined) {
     const { window: name, used, limit } = window;
-    return `The ${name} limit is ${formatCount(limit, "unit")}: ${used} were used, and ${takesOf(name)}`;
-  }
-  if (code === "meter_held" && window !== undefined) {
-    const { window: name, used, limit } = window;
-    return `The ${name} limit is ${formatCount(limit, "unit")}: ${used} were used or held by requests under way, and ${takesOf(name)}`;
-  }
-  if (by === "share" && window !== undefined) {
-    const { window: name, used, limit } = window;
-    return `This gateway's share of the ${name} limit is ${formatCount(limit, "unit")}: ${used} were used, and ${takesOf(name)}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
+    const limited = `${name} limit is ${formatCount(limit, "unit")}: ${used} were used`;
+    const hold = holdIn(name, holds);
+    const takes = hold === undefined ? `the request costs ${cost}` : `the request holds ${hold}`;
+    if (code === "rate_limited") return `The ${limited}, and ${takes}`;
+    if (code === "meter_held") {
+      return `The ${limited} or held by requests under way, and ${takes}`;
+    }
+    if (by === "share") {
+      return `This gateway's share of the ${limited}, and ${takes}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
+    }
   }
   if (code === undefined) return `It was not refused: ${decision}`;
   const when = Object.hasOwn(REFUSALS, code) ? REFUSALS[code as RefusalCode].when : code;
