@@ -84,38 +84,37 @@ export class Upstream {
 
   /** `load` is that of the same origin before a reload. */
   constructor(origin: string, options: UpstreamPoolOptions, load?: UpstreamLoad) {
+    const { host, hostname, protocol, port } = new URL(origin);
+    // IPv6 without brackets.
+    const name = hostname.replace(/^\[|\]$/g, "");
     this.origin = origin;
-    this.host = new URL(origin).host;
-    const host = hostOf(origin);
-    this.addresses = isIP(host) === 0 ? new HostAddresses(host, options.elapsed) : undefined;
+    this.host = host;
+    this.addresses = isIP(name) === 0 ? new HostAddresses(name, options.elapsed) : undefined;
     this.load = load ?? new UpstreamLoad(options.connectionsMax);
-    const { sockets } = this.load;
-    this.destination = { ...destinationOf(origin, options, this.addresses), sockets };
+    const to = { host: name, lookup: this.addresses?.lookup, sockets: this.load.sockets };
+    this.destination =
+      protocol === "http:"
+        ? { ...to, port: Number(port || 80), tls: undefined }
+        : {
+            ...to,
+            port: Number(port || 443),
+            tls: tlsOptions(name, options),
+            session: { ticket: undefined },
+          };
   }
-}
-
-/** IPv6 without brackets. */
-function hostOf(origin: string): string {
-  return new URL(origin).hostname.replace(/^\[|\]$/g, "");
 }
 
 /**
  * Over TLS the upstream's certificate must be valid for `serverName`, or else for the host of its
  * origin. The same name is sent as SNI. The client's Host is never used.
  */
-function destinationOf(
-  origin: string,
+function tlsOptions(
+  host: string,
   { ca, serverName, clientCertificate }: UpstreamPoolOptions,
-  addresses: HostAddresses | undefined,
-): Destination {
-  const { protocol, port } = new URL(origin);
-  const host = hostOf(origin);
-  const lookup = addresses?.lookup;
-  const to = { host, lookup };
-  if (protocol === "http:") return { ...to, port: Number(port || 80), tls: undefined };
+): TlsOptions {
   // RFC 6066 3: an address is never sent as SNI. It is verified all the same.
   const servername = serverName ?? (isIP(host) === 0 ? host : undefined);
-  const tls: TlsOptions = {
+  return {
     rejectUnauthorized: true,
     minVersion: "TLSv1.2",
     ALPNProtocols: ["http/1.1"],
@@ -123,7 +122,6 @@ function destinationOf(
     ...(ca === undefined ? {} : { ca }),
     ...clientCertificate,
   };
-  return { ...to, port: Number(port || 443), tls, session: { ticket: undefined } };
 }
 
 /**
