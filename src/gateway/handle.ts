@@ -2,7 +2,6 @@ import { isPreflight } from "../core/http/cors.ts";
 import { forwardsLeft } from "../core/http/head.ts";
 import { checkRoute } from "../core/http/route.ts";
 import { upstreamTarget } from "../core/http/target.ts";
-import type { RateLimitInfo } from "../core/quota/rate-limit-info.ts";
 import type { Result } from "../core/refusal.ts";
 import type { Environment, GatewayContext, Service } from "./exchange/environment.ts";
 import type { Exchange } from "./exchange/exchange.ts";
@@ -59,7 +58,7 @@ type ChargedRequest = {
 /** The rest of `handle`, once the store has decided. */
 function answerDecided(
   { gateway, exchange, request, caller }: ChargedRequest,
-  decided: Result<RateLimitInfo>,
+  decided: Result<void>,
 ): Promise<void> | undefined {
   // The client left while the store decided. Its log line has the charge; no response is sent.
   if (exchange.isOver) return undefined;
@@ -83,7 +82,6 @@ function answerDecided(
     head,
     target: upstreamTarget(target.raw, service),
     caller,
-    rateLimitInfo: decided.value,
   };
   if (upgrade === undefined) forward(admitted);
   else openTunnel(admitted, upgrade);

@@ -2,7 +2,6 @@ import { upstreamRequestFields } from "../../core/http/forwarded-fields.ts";
 import type { RequestHead } from "../../core/http/head.ts";
 import type { TraceFields } from "../../core/http/trace-context.ts";
 import { readsBody } from "../../core/meters/answer-reader.ts";
-import type { RateLimitInfo } from "../../core/quota/rate-limit-info.ts";
 import type { OutgoingRequest } from "../../http1/client/outgoing-request.ts";
 import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import {
@@ -25,7 +24,6 @@ export type ForwardContext = {
   /** Forwarded byte for byte as it was matched. */
   readonly target: string;
   readonly caller: Caller;
-  readonly rateLimitInfo: RateLimitInfo;
 };
 
 /** The request as it is sent to this upstream. The connection writes Host and the framing. */

@@ -7,7 +7,6 @@ import {
   crossedLimits,
   type DecidedRequest,
   knownRateLimit,
-  type RateLimitInfo,
   unusedWindows,
   windowLabel,
   withoutUnknown,
@@ -51,7 +50,7 @@ export function chargeQuota(
   environment: Environment,
   caller: Caller,
   exchange: Exchange,
-): Result<RateLimitInfo> | Promise<Result<RateLimitInfo>> {
+): Result<void> | Promise<Result<void>> {
   if (caller.limits.length === 0) return refuse("plan_missing", `plan ${caller.plan}`);
   const options = environment.planBounds.get(caller.plan) ?? UNBOUNDED;
   const operation = exchange.found?.operation?.limits?.windows ?? NONE;
@@ -171,7 +170,7 @@ function judgeAnswer(
   exchange: Exchange,
   asked: AskedRequest,
   answer: ChargeResult | StoreUnavailable,
-): Result<RateLimitInfo> {
+): Result<void> {
   if ("unavailable" in answer) {
     gateway.onWithoutStore("unavailable");
     standAsKnown(gateway, exchange, asked);
@@ -194,22 +193,21 @@ function admit(
   { options: { observe }, caller, limits }: AskedRequest,
   decision: QuotaDecision,
   request: DecidedRequest,
-): Result<RateLimitInfo> {
+): Result<void> {
   const { strikes, nowMs: decidedMs } = decision;
-  const rateLimitInfo = admittedRateLimit(decision, request);
   const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
   const holds = holdsOf(exchange, caller, decision, limits);
   if (holds !== undefined) open.add(caller, holds, 1);
   exchange.setDecision({
     outcome: "admitted",
     charged: exchange.cost,
-    rateLimitInfo,
+    rateLimitInfo: admittedRateLimit(decision, request),
     decidedMs,
     strikes,
     observed: crossed.length > 0 ? crossed : undefined,
     holds: holds && { accountRef: caller, holds },
   });
-  return accept(rateLimitInfo);
+  return accept(undefined);
 }
 
 const NONE_CROSSED: readonly WindowName[] = [];

@@ -33,7 +33,7 @@ export function refuseByQuota(
   { decision, by }: ChargeResult,
   exchange: Exchange,
   caller: Caller,
-): Result<RateLimitInfo> {
+): Result<never> {
   const { cost } = exchange;
   const { nowMs: decidedMs, strikes } = decision;
   const request = { cost, operations, by };
