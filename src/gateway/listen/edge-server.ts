@@ -28,10 +28,10 @@ type EdgeHandler<T> = {
  */
 export function createEdgeServer<T>(
   gateway: GatewayContext,
-  serves: () => readonly Environment[],
+  environments: () => readonly Environment[],
   handler: EdgeHandler<T>,
 ): Server {
-  const first = defaultCertificate(serves());
+  const first = defaultCertificate(environments());
   if (first === undefined) {
     return createServer(OPTIONS, (socket) => {
       const accepted = handler.onAccept(socket);
@@ -43,7 +43,7 @@ export function createEdgeServer<T>(
     ...first.options,
     ALPNProtocols: ["http/1.1", "http/1.0"],
     handshakeTimeout: NO_DEADLINE_MS,
-    SNICallback: (name, done) => done(null, certificateFor(serves(), name)?.context),
+    SNICallback: (name, done) => done(null, certificateFor(environments(), name)?.context),
   });
   takeHandshakes(server, handler, () => refusalResponse(PLAIN, gateway.style.errors));
   server.on("tlsClientError", (error: NodeJS.ErrnoException) => {

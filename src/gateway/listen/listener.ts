@@ -36,20 +36,6 @@ type ListenerEnvironments = {
   readonly filesMax: number;
 };
 
-/**
- * Opens a public listener. Rejects with Node's own error if the address is not available, because
- * the caller knows the setting to name. Port 0 takes any free port.
- */
-export async function openListener(
-  gateway: GatewayContext,
-  address: HostPort,
-  served: ListenerEnvironments,
-): Promise<Listener> {
-  const listener = new Listener(gateway, address, served);
-  await listener.listen();
-  return listener;
-}
-
 /** One listening address and the environments behind it. */
 export class Listener implements ServerHandler {
   readonly #gateway: GatewayContext;
@@ -104,6 +90,10 @@ export class Listener implements ServerHandler {
     });
   }
 
+  /**
+   * Rejects with Node's own error if the address is not available, because the caller knows the
+   * setting to name. Port 0 takes any free port.
+   */
   async listen(): Promise<void> {
     const { host, port } = this.#address;
     await new Promise<void>((resolve, reject) => {

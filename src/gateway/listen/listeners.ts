@@ -7,7 +7,7 @@ import { certificateEndMs } from "../runtime/certificate.ts";
 import type { UpstreamPoolOptions } from "../upstreams/upstream.ts";
 import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
 import { listenError } from "./listen-error.ts";
-import { type Listener, openListener } from "./listener.ts";
+import { Listener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 import { filesOfEach, reserveFilesOf } from "./server-limits.ts";
 
@@ -30,7 +30,7 @@ export class Listeners {
     this.#gateway = gateway;
     this.#tasks = new PeriodicTasks(
       gateway,
-      () => this.#serves(),
+      () => this.#environments,
       () => this.#tellListeners(),
     );
   }
@@ -68,7 +68,7 @@ export class Listeners {
 
   /** Every upstream of every environment, whether it is in service, and if not the reason. */
   *upstreams() {
-    for (const { name, services } of this.#serves()) {
+    for (const { name, services } of this.#environments) {
       for (const { path: backend, upstreams } of services) {
         for (const health of upstreams.health.report())
           yield { environment: name, backend, ...health };
@@ -79,14 +79,14 @@ export class Listeners {
   /** Called with upstreams that another process of this gateway found down. */
   foundDown(upstreams: Iterable<FoundDown>): void {
     for (const { environment, backend, origin, why } of upstreams) {
-      const { services = [] } = this.#serves().find(({ name }) => name === environment) ?? {};
+      const { services = [] } = this.#environments.find(({ name }) => name === environment) ?? {};
       services.find(({ path }) => path === backend)?.upstreams.health.foundDown(origin, why);
     }
   }
 
   /** When each certificate ends that a listener or an upstream is given. */
   *certificates(): Generator<CertificateEnd> {
-    for (const { name: environment, certificate, services } of this.#serves()) {
+    for (const { name: environment, certificate, services } of this.#environments) {
       if (certificate !== undefined) {
         yield { environment, certificate: "listener", endsMs: certificate.endsMs };
       }
@@ -129,7 +129,7 @@ export class Listeners {
     for (const listener of this.#listeners.values()) listener.cut();
   }
 
-  #serves(): readonly Environment[] {
+  get #environments(): readonly Environment[] {
     return this.#listening.flatMap(({ environments }) => environments);
   }
 
@@ -146,9 +146,10 @@ export class Listeners {
     const filesMax = filesOfEach(next);
     for (const { key, listen, environments } of next) {
       if (this.#listeners.has(key)) continue;
-      const served = { environments, filesMax };
       try {
-        this.#listeners.set(key, await openListener(this.#gateway, listen, served));
+        const listener = new Listener(this.#gateway, listen, { environments, filesMax });
+        await listener.listen();
+        this.#listeners.set(key, listener);
         opened.push(key);
       } catch (error) {
         for (const one of opened) await this.#close(one);
