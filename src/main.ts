@@ -64,7 +64,7 @@ async function runVerb(): Promise<number> {
         return Buffer.concat(pieces);
       },
       ask: isatty(0) && isatty(2) ? askLine : undefined,
-      process: door(ShutdownSignals, () => written.then(() => failure === undefined)),
+      process: processControl(ShutdownSignals, () => written.then(() => failure === undefined)),
     },
     version,
   );
@@ -97,7 +97,10 @@ function writeOut(text: string): Promise<Error | undefined> {
   });
 }
 
-function door(Signals: typeof ShutdownSignals, written: () => Promise<boolean>): ProcessControl {
+function processControl(
+  Signals: typeof ShutdownSignals,
+  written: () => Promise<boolean>,
+): ProcessControl {
   const underNpm = process.env.npm_lifecycle_event !== undefined;
   let holding = false;
   return {
@@ -133,7 +136,7 @@ function door(Signals: typeof ShutdownSignals, written: () => Promise<boolean>):
       // Process 1 of a container is still here: it gets no signal of its own (pid_namespaces(7)).
       process.abort();
     },
-    parent: process.connected ? parentDoor() : undefined,
+    parent: process.connected ? parentChannel() : undefined,
   };
 }
 
@@ -201,7 +204,7 @@ function parentOf(pid: number): string | undefined {
   }
 }
 
-function parentDoor(): Parent {
+function parentChannel(): Parent {
   return {
     tell: (message) => {
       process.send?.(message, undefined, undefined, () => {});

@@ -55,10 +55,10 @@ type ServeOptions = {
  * (docs/reference/edge.md#drain).
  */
 export function serve(serving: ServeOptions, context: ProcessContext): Promise<number> {
-  return new Service(serving, context).run();
+  return new GatewayMain(serving, context).run();
 }
 
-class Service {
+class GatewayMain {
   readonly #serving: ServeOptions;
   readonly #context: ProcessContext;
   readonly #pipe: LogPipe;

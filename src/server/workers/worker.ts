@@ -39,10 +39,10 @@ export async function runWorker(context: ProcessContext): Promise<number> {
   if (channel === undefined) {
     return fail(context, EXIT_USAGE, "The verb worker is for the gateway itself: use start");
   }
-  return new Service(channel, context).run();
+  return new WorkerMain(channel, context).run();
 }
 
-class Service {
+class WorkerMain {
   readonly #channel: SupervisorChannel;
   readonly #context: ProcessContext;
   readonly #pipe: LogPipe = openLogPipe(1);
