@@ -27,13 +27,13 @@ export type ResponseFacts = VaryFacts & {
 
 /**
  * One response field that the gateway sets. `value` returns undefined if the response does not have
- * the field. `replaces` says when the backend's field of that name is dropped: always, never, or if
- * the gateway covers that subject itself.
+ * the field. The backend's field of that name is dropped, unless `replaces` says `never`, or names a
+ * subject that the gateway does not cover itself.
  */
 type FieldRow = {
   readonly name: string;
   readonly value: (response: ResponseFacts) => string | undefined;
-  readonly replaces: "always" | "never" | Subject;
+  readonly replaces?: "never" | Subject;
 };
 
 /** `end`: the description announces the operation's end. `stability`: it names a stability. */
@@ -67,45 +67,29 @@ const DESCRIBED_FIELDS: readonly FieldRow[] = [
  * cors.ts, Vary is in vary.ts, and those of a refusal are in its row.
  */
 const OWN_FIELDS: readonly FieldRow[] = [
-  { name: "X-Request-Id", value: ({ id }) => id, replaces: "always" },
+  { name: "X-Request-Id", value: ({ id }) => id },
   {
     name: "X-RateLimit-Limit",
     value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.limit),
-    replaces: "always",
   },
   {
     name: "X-RateLimit-Remaining",
     value: ({ rateLimitInfo }) => rateLimitInfo && String(rateLimitInfo.remaining),
-    replaces: "always",
   },
   {
     name: "X-RateLimit-Reset",
     // Unix seconds, rounded up: a time before the reset would be wrong.
     value: ({ rateLimitInfo }) => rateLimitInfo && String(Math.ceil(rateLimitInfo.resetMs / 1000)),
-    replaces: "always",
   },
-  {
-    name: "X-RateLimit-Window",
-    value: ({ rateLimitInfo }) => rateLimitInfo?.window,
-    replaces: "always",
-  },
+  { name: "X-RateLimit-Window", value: ({ rateLimitInfo }) => rateLimitInfo?.window },
   {
     name: "X-RateLimit-Cost",
     // A client without a key does not learn what operations cost.
     value: ({ cost, outcome }) => (cost === 1 || outcome === "none" ? undefined : String(cost)),
-    replaces: "always",
   },
-  {
-    name: "RateLimit-Policy",
-    value: ({ rateLimit }) => rateLimit?.policy,
-    replaces: "always",
-  },
+  { name: "RateLimit-Policy", value: ({ rateLimit }) => rateLimit?.policy },
   // The backend's field is dropped even if the gateway sets none: it would describe another limit.
-  {
-    name: "RateLimit",
-    value: ({ rateLimit }) => rateLimit?.state,
-    replaces: "always",
-  },
+  { name: "RateLimit", value: ({ rateLimit }) => rateLimit?.state },
   ...DESCRIBED_FIELDS,
 ];
 
@@ -183,7 +167,7 @@ const REPLACED: ReadonlySet<string>[] = [];
 
 function replacedWhere(speaks: Readonly<Record<Subject, boolean>>, cors: boolean): Set<string> {
   const rows = OWN_FIELDS.filter(({ replaces }) => {
-    return replaces === "always" || (replaces !== "never" && speaks[replaces]);
+    return replaces === undefined || (replaces !== "never" && speaks[replaces]);
   });
   const names = rows.map(({ name }) => name.toLowerCase());
   return new Set(cors ? [...names, ...CORS_FIELDS] : names);
