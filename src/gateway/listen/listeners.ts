@@ -2,6 +2,7 @@ import { memoize } from "../../base/memoize.ts";
 import type { Config } from "../../config/config.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
+import type { UpstreamState } from "../../telemetry/readiness.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import { certificateEndMs } from "../runtime/certificate.ts";
 import type { UpstreamPoolOptions } from "../upstreams/upstream.ts";
@@ -10,13 +11,6 @@ import { listenError } from "./listen-error.ts";
 import { Listener } from "./listener.ts";
 import { PeriodicTasks } from "./periodic-tasks.ts";
 import { filesOfEach, reserveFilesOf } from "./server-limits.ts";
-
-type FoundDown = {
-  readonly environment: string;
-  readonly backend?: string | undefined;
-  readonly origin: string;
-  readonly why?: string | undefined;
-};
 
 /** The public listeners of a gateway and their environments, as the configuration says. */
 export class Listeners {
@@ -77,7 +71,7 @@ export class Listeners {
   }
 
   /** Called with upstreams that another process of this gateway found down. */
-  foundDown(upstreams: Iterable<FoundDown>): void {
+  foundDown(upstreams: Iterable<UpstreamState>): void {
     for (const { environment, backend, origin, why } of upstreams) {
       const { services = [] } = this.#environments.find(({ name }) => name === environment) ?? {};
       services.find(({ path }) => path === backend)?.upstreams.health.foundDown(origin, why);
