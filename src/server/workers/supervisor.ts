@@ -87,21 +87,14 @@ export async function startWorkers(
 
 /** The data plane of a gateway of several processes: a pool of workers. */
 class Supervisor implements DataPlane {
-  readonly #pool: WorkerPool;
   readonly #stores: GatewayStores;
-  readonly #cache: CompileCache;
-  readonly #handover: Handover;
+  readonly #workers: WorkerSet;
   readonly watched: DataPlane["watched"];
 
-  constructor(
-    { logDropped = () => 0 }: StartOptions,
-    stores: GatewayStores,
-    { pool, cache, handover }: WorkerSet,
-  ) {
-    this.#pool = pool;
+  constructor({ logDropped = () => 0 }: StartOptions, stores: GatewayStores, workers: WorkerSet) {
+    const { pool } = workers;
     this.#stores = stores;
-    this.#cache = cache;
-    this.#handover = handover;
+    this.#workers = workers;
     this.watched = {
       ...sourcesOf(() => pool.gauges),
       keys: () => stores.keys.records().keys.length,
@@ -115,30 +108,30 @@ class Supervisor implements DataPlane {
   }
 
   get urls(): Readonly<Record<string, string>> {
-    return this.#pool.urls;
+    return this.#workers.pool.urls;
   }
 
-  collectCounts = (): Promise<void> => this.#pool.ask(ASK_MS_MAX);
+  collectCounts = (): Promise<void> => this.#workers.pool.ask(ASK_MS_MAX);
 
   refreshWorkerKeys = (onUnanswered: OnUnanswered): Promise<void> =>
-    this.#pool.refreshKeys(REFRESH_MS_MAX, onUnanswered);
+    this.#workers.pool.refreshKeys(REFRESH_MS_MAX, onUnanswered);
 
   /** Each worker remembers its own refusals and bans. */
   readonly diagnostics: Diagnostics = {
     refusal: async (id, onUnanswered) => {
-      const answers = await this.#pool.recall({ refusal: id }, ASK_MS_MAX, onUnanswered);
+      const answers = await this.#workers.pool.recall({ refusal: id }, ASK_MS_MAX, onUnanswered);
       return answers.find(({ refusal }) => refusal !== undefined)?.refusal;
     },
     openCharges: async (onUnanswered) => {
-      const answers = await this.#pool.recall({ open: true }, ASK_MS_MAX, onUnanswered);
+      const answers = await this.#workers.pool.recall({ open: true }, ASK_MS_MAX, onUnanswered);
       return answers.flatMap(({ open = [] }) => open);
     },
     refused: async () => {
-      const answers = await this.#pool.recall({ refused: true }, ASK_MS_MAX);
+      const answers = await this.#workers.pool.recall({ refused: true }, ASK_MS_MAX);
       return mostRefused(answers.flatMap(({ refused = [] }) => refused));
     },
     flushToStore: async (onUnanswered) => {
-      await this.#pool.recall({ tellStore: true }, ASK_MS_MAX, onUnanswered);
+      await this.#workers.pool.recall({ tellStore: true }, ASK_MS_MAX, onUnanswered);
     },
   };
 
@@ -147,7 +140,7 @@ class Supervisor implements DataPlane {
    * cannot read are those that workers cannot read either when they start.
    */
   readinessInputs(): ReturnType<DataPlane["readinessInputs"]> {
-    const { checks, gauges, health } = this.#pool;
+    const { checks, gauges, health } = this.#workers.pool;
     const keys = keysReadiness(this.#stores.keys);
     const worst = worstReadinessCheck(checks, "keys", keys);
     return {
@@ -162,9 +155,9 @@ class Supervisor implements DataPlane {
    * This process has read and checked the configuration once, so no mistake reaches the workers.
    */
   async applyConfig({ to }: ConfigChange): Promise<Rollout> {
-    const rollout = await this.#pool.reload(to);
+    const rollout = await this.#workers.pool.reload(to);
     if (rollout.applied) {
-      this.#handover.adopt(to);
+      this.#workers.handover.adopt(to);
       this.#stores.quotas.reconfigure(to);
     }
     return rollout;
@@ -172,13 +165,13 @@ class Supervisor implements DataPlane {
 
   /** Each worker keeps the delay and the drain by itself. */
   async drain({ totalMs }: DrainTimes): Promise<void> {
-    await this.#pool.stop(totalMs + LAST_MESSAGES_MS);
-    this.#handover.close();
-    await this.#cache.close();
+    await this.#workers.pool.stop(totalMs + LAST_MESSAGES_MS);
+    this.#workers.handover.close();
+    await this.#workers.cache.close();
   }
 
   /** Kills the workers soon, because a worker that is stuck would outlive this process. */
   closeNow(): void {
-    this.#pool.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
+    this.#workers.pool.stopAtOnce(STOP_AT_ONCE_MS - LAST_STEPS_MS);
   }
 }

@@ -227,9 +227,9 @@ export class WorkerPool {
       serialization: "advanced",
       stdio: ["ignore", "pipe", "inherit", "ipc"],
     });
-    const { onLines, variables } = this.#options;
+    const { handOver, onLines, variables } = this.#options;
     const config = this.#config;
-    const start = () => this.#handOver(config);
+    const start = async () => ({ ...(await handOver(config)), upstreams: this.#upstreams });
     const worker: WorkerProcess = new WorkerProcess(cluster.fork(variables), start, {
       onStatus: (status) => this.#onStatus(worker, status),
       onStore: (change) => this.#store.note(worker.number, change),
@@ -239,11 +239,6 @@ export class WorkerPool {
     this.#members.add(worker);
     void worker.closed.then(() => this.#forget(worker));
     return worker;
-  }
-
-  async #handOver(config: Config): Promise<WorkerStart> {
-    const start = await this.#options.handOver(config);
-    return { ...start, upstreams: this.#upstreams };
   }
 
   #onStatus(worker: WorkerProcess, status: ProcessStatus): void {

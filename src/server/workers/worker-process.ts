@@ -65,7 +65,10 @@ export class WorkerProcess {
       this.#onServing = resolve;
       this.#onCannot = reject;
     });
-    const starting = setTimeout(() => this.#giveUp("it did not start in time"), START_MS_MAX);
+    const starting = setTimeout(() => {
+      this.#isLost("it did not start in time");
+      this.kill();
+    }, START_MS_MAX);
     this.ready.catch(() => {}).finally(() => clearTimeout(starting));
     worker.setMaxListeners(LISTENERS_MAX);
     worker.on("message", (message: WorkerMessage) => this.#onMessage(message, start));
@@ -213,11 +216,6 @@ export class WorkerProcess {
 
   #tell(message: WorkerCommand): void {
     if (this.#worker.isConnected()) this.#worker.send(message, undefined, undefined, () => {});
-  }
-
-  #giveUp(why: string): void {
-    this.#isLost(why);
-    this.kill();
   }
 
   #isLost(why: string): void {
