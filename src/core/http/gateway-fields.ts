@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import type { OperationMeter } from "../quota/meters.ts";
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
 import { CORS_FIELDS, corsFields } from "./cors.ts";
@@ -141,26 +142,14 @@ export function replacedFields({
   REPLACED[place] ??= replacedWhere({ end, stability }, cors !== undefined);
   const meters = found?.meters;
   if (meters === undefined || meters.length === 0) return REPLACED[place];
-  return withMeterFields(REPLACED[place], meters);
+  return withMeterFields(meters)(REPLACED[place]);
 }
 
-const metered = new WeakMap<readonly OperationMeter[], Map<ReadonlySet<string>, Set<string>>>();
-
-function withMeterFields(
-  replaced: ReadonlySet<string>,
-  meters: readonly OperationMeter[],
-): ReadonlySet<string> {
-  const sets = metered.get(meters) ?? new Map<ReadonlySet<string>, Set<string>>();
-  metered.set(meters, sets);
-  let all = sets.get(replaced);
-  if (all === undefined) {
-    const sources = meters.flatMap(({ used }) => used);
-    const names = sources.flatMap((source) => (source.from === "header" ? [source.name] : []));
-    all = new Set([...replaced, ...names]);
-    sets.set(replaced, all);
-  }
-  return all;
-}
+const withMeterFields = memoize((meters: readonly OperationMeter[]) => {
+  const sources = meters.flatMap(({ used }) => used);
+  const names = sources.flatMap((source) => (source.from === "header" ? [source.name] : []));
+  return memoize((replaced: ReadonlySet<string>) => new Set([...replaced, ...names]));
+});
 
 /** One set for each combination of subjects that the gateway covers. */
 const REPLACED: ReadonlySet<string>[] = [];

@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import { type Calendar, monthEnd, monthStart } from "./calendar.ts";
 import { DAY_MS } from "./days.ts";
 
@@ -173,8 +174,6 @@ type ExtraLimits = {
 };
 
 const NONE: readonly Limit[] = [];
-const anchored = new WeakMap<object, WeakMap<object, readonly Limit[]>>();
-const merged = new WeakMap<object, WeakMap<object, WeakMap<object, readonly Limit[]>>>();
 
 /**
  * The windows of one decision, from the shortest to the longest: those of the account, those of the
@@ -185,44 +184,26 @@ export function mergeLimits(
   limits: readonly Limit[],
   { operation = NONE, observe = NONE, calendar }: ExtraLimits,
 ): readonly Limit[] {
-  const all = mergeLists(limits, operation, observe);
-  if (calendar === undefined) return all;
-  const byCalendar = nested(anchored, calendar);
-  const known = byCalendar.get(all);
-  if (known !== undefined) return known;
-  const own = all.map((limit) => withCalendar(limit, calendar));
-  byCalendar.set(all, own);
-  return own;
+  const isWhole = operation.length === 0 && observe.length === 0;
+  const all = isWhole ? limits : merged(limits)(operation)(observe);
+  return calendar === undefined ? all : anchored(calendar)(all);
 }
+
+const merged = memoize((limits: readonly Limit[]) => {
+  return memoize((operation: readonly Limit[]) => {
+    return memoize((observe: readonly Limit[]) => merge(limits, operation, observe));
+  });
+});
+
+const anchored = memoize((calendar: Calendar) => {
+  return memoize((limits: readonly Limit[]): readonly Limit[] => {
+    return limits.map((limit) => withCalendar(limit, calendar));
+  });
+});
 
 /** The limit with the months of its account, if it is one of a month. */
 export function withCalendar(limit: Limit, calendar: Calendar | undefined): Limit {
   return calendar !== undefined && limit.window === "month" ? { ...limit, calendar } : limit;
-}
-
-function mergeLists(
-  limits: readonly Limit[],
-  operation: readonly Limit[],
-  observe: readonly Limit[],
-): readonly Limit[] {
-  if (operation.length === 0 && observe.length === 0) return limits;
-  const byOperation = nested(merged, limits);
-  const byObserved = nested(byOperation, operation);
-  let all = byObserved.get(observe);
-  if (all === undefined) {
-    all = merge(limits, operation, observe);
-    byObserved.set(observe, all);
-  }
-  return all;
-}
-
-function nested<T extends object>(maps: WeakMap<object, WeakMap<object, T>>, key: object) {
-  let map = maps.get(key);
-  if (map === undefined) {
-    map = new WeakMap();
-    maps.set(key, map);
-  }
-  return map;
 }
 
 function merge(
