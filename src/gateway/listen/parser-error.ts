@@ -49,24 +49,17 @@ export function errorResponseTo(error: RequestError, method: string, errors: Err
   return refusalResponse({ code: refusalCodeFor(error, method) }, errors, method);
 }
 
-/** The response of a refusal, in the form that the configuration asks for. */
+/**
+ * The whole response of a refusal, in the form that the configuration asks for, after which the
+ * connection ends. HEAD gets the head only.
+ */
 export function refusalResponse(
   refusal: Pick<Refusal, "code" | "message">,
   errors: ErrorFormat,
   method = "",
 ): string {
-  const told = { type: errorMediaType(errors), method };
-  return rawResponse(statusOf(refusal.code), errorBody(refusal, errors), told);
-}
-
-/**
- * A whole response with an Error body, after which the connection ends. HEAD gets the head only.
- */
-function rawResponse(
-  status: number,
-  body: string,
-  { type, method }: { readonly type: string; readonly method: string },
-): string {
+  const status = statusOf(refusal.code);
+  const body = errorBody(refusal, errors);
   const content = method === "HEAD" ? "" : body;
-  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: ${type}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;
+  return `HTTP/1.1 ${status} ${REASON_PHRASES[status]}\r\nContent-Type: ${errorMediaType(errors)}\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\nDate: ${new Date().toUTCString()}\r\n\r\n${content}`;
 }

@@ -35,7 +35,9 @@ export function switchingFields(
   raw: readonly string[],
   nonce: string,
 ): IncomingHttpHeaders {
-  const theirs = clientResponseFields(raw, { replaced: replacedBySwitch(context), status: 101 });
+  const own = ["content-length", "sec-websocket-accept"];
+  const replaced = new Set([...replacedFields(context.exchange), ...own]);
+  const theirs = clientResponseFields(raw, { replaced, status: 101 });
   return recordOf([
     ...["Upgrade", "websocket", "Connection", "Upgrade"],
     ...["Sec-WebSocket-Accept", webSocketAccept(nonce)],
@@ -51,10 +53,6 @@ export function declinedFields(
 ): string[] {
   const theirs = clientResponseFields(raw, { replaced: replacedFields(context.exchange), status });
   return gatewayFields(context.exchange, theirs);
-}
-
-function replacedBySwitch(context: ForwardContext): ReadonlySet<string> {
-  return new Set([...replacedFields(context.exchange), "content-length", "sec-websocket-accept"]);
 }
 
 /** Converts a flat list for the library: names in lower case, repeated fields as lists. */
