@@ -172,7 +172,7 @@ export class Debts {
   take(): AccountDebt[] {
     const owed = this.#owed.values();
     this.#owed.clear();
-    this.#owedUnits = 0;
+    for (const debt of owed) this.#owedUnits -= debtUnits(debt);
     return owed;
   }
 
