@@ -42,16 +42,13 @@ export class CircuitBreaker {
   readonly #settlement: DebtSettlement;
   #failuresInRow = 0;
   /**
-   * The first failure of an outage says more than later ones: for example READONLY, and then a new
-   * connection that cannot be made.
+   * The failure that began the outage; undefined if none goes on. An outage lasts until an answer, or
+   * until all of its debts are charged. Its first failure says more than later ones: for example
+   * READONLY, and then a new connection that cannot be made.
    */
-  #first: StoreFailure | undefined;
-  /** Why the store is unreachable; undefined while it is reachable. */
+  #began: StoreFailure | undefined;
+  /** Why no request is sent to the store; undefined if requests are. */
   #why: string | undefined;
-  /**
-   * Whether an outage is going on: it lasts until an answer, or until all of its debts are charged.
-   */
-  #isAbsent = false;
   readonly #peers: OutagePeers;
   #preparing: Promise<void> | undefined;
 
@@ -154,8 +151,8 @@ export class CircuitBreaker {
     // The server behind the next connection may be a different one with a different clock.
     if (failure.code === "unreachable" || failure.code === "unreadable")
       this.#context.quotaClient.clockOf(this.#bucket).forget();
-    if (!this.#isAbsent && !this.isTripped) this.#begin(failure);
-    if (this.#first !== undefined && isInMotion(this.#first)) this.#first = failure;
+    if (this.#began === undefined && !this.isTripped) this.#begin(failure);
+    if (this.#began !== undefined && isInMotion(this.#began)) this.#began = failure;
     // A store that says that a slot is moving answers, and decides the other accounts of the bucket.
     this.#failuresInRow = isInMotion(failure) ? 0 : this.#failuresInRow + 1;
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
@@ -166,8 +163,8 @@ export class CircuitBreaker {
    * outage.
    */
   trip(failure: StoreFailure): StoreFailure {
-    if (!this.#isAbsent) this.#begin(failure);
-    const began = this.#first as StoreFailure;
+    if (this.#began === undefined) this.#begin(failure);
+    const began = this.#began as StoreFailure;
     this.#why = began.message;
     return began;
   }
@@ -185,7 +182,6 @@ export class CircuitBreaker {
     const accountsCharged = await this.settle();
     this.#why = undefined;
     this.#failuresInRow = 0;
-    this.#first = undefined;
     this.#onStoreBack();
     this.#endIfSettled();
     return accountsCharged;
@@ -292,13 +288,13 @@ export class CircuitBreaker {
   }
 
   #onStoreBack(): void {
-    this.#isAbsent = false;
+    this.#began = undefined;
     this.#peers.onStoreBack(this.#context.quotaClient.clockOf(0).now());
   }
 
   /** Shares belong to one outage, and stay while any gateway may have debts from its own. */
   #endIfSettled(): void {
-    if (this.#isAbsent || !this.isSettled || this.#peers.pending > 0) return;
+    if (this.#began !== undefined || !this.isSettled || this.#peers.pending > 0) return;
     this.#peers.end();
     this.#accounts.endOutage();
   }
@@ -318,8 +314,7 @@ export class CircuitBreaker {
    * one: with new ones for each answer between, a gateway could admit a whole limit.
    */
   #begin(failure: StoreFailure): void {
-    this.#first = failure;
-    this.#isAbsent = true;
+    this.#began = failure;
     const isHeld = this.#peers.isCurrent && this.#accounts.debts.hasDeferred;
     if (isHeld && isInMotion(failure)) return;
     const isAwaited = this.#peers.begin();
@@ -331,8 +326,8 @@ export class CircuitBreaker {
   /** See KnownAccountsOptions.mode. */
   #outageMode(): "local" | "allow" | undefined {
     const { onStoreFailure } = this.#context.policy;
-    const isAway = this.isTripped || this.#isAbsent;
-    return onStoreFailure === "deny" || !isAway ? undefined : onStoreFailure;
+    const isOutage = this.isTripped || this.#began !== undefined;
+    return onStoreFailure === "deny" || !isOutage ? undefined : onStoreFailure;
   }
 
   #outageContext(accountRef: AccountRef): OutageContext {
