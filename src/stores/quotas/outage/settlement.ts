@@ -1,20 +1,13 @@
-import { closesMs } from "../../../core/quota/days.ts";
-import { windowEnd } from "../../../core/quota/windows.ts";
-import { keepingPlace } from "../../redis/script.ts";
 import {
   isInMotion,
-  replyList,
-  replyNumber,
+  type StoreFailure,
   toStoreFailure,
   withTimeout,
 } from "../../redis/store-failure.ts";
-import { accountId, isAddressAccount } from "../account-ref.ts";
+import { accountId } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, UncertainCharge, WindowTotal } from "../outage-handler.ts";
-import { accountScript } from "../redis/account-scripts.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
-import { counterField } from "../redis/window-fields.ts";
 import {
   type AccountDebt,
   debtUnits,
@@ -22,15 +15,15 @@ import {
   negated,
   takeBacksOf,
   takeBackUnits,
-  type WindowDebt,
   withoutTakeBacks,
 } from "./account-debt.ts";
-import type { CountedUsage, Debts } from "./debts.ts";
+import type { Debts } from "./debts.ts";
+import { type ChargedAccount, chargeLate, type LateChargeReply } from "./late-charge.ts";
+import { type ChargedInputs, learnCharged } from "./learn-charged.ts";
 
-export type SettlementOptions = CountCorrections & {
+type SettlementOptions = ChargedInputs & {
   readonly quotaClient: QuotaClient;
   readonly debts: Debts;
-  readonly decisionCache: Pick<DecisionCache, "learnCounts" | "lostOf">;
   /** Called with units that may have been charged twice. */
   readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
 };
@@ -182,20 +175,7 @@ export class DebtSettlement {
       if (isInMotion(failure) && batch.length > 1) return this.#chargeSingly(batch, endMs);
       if (isInMotion(failure)) return debts.defer(batch);
       debts.restore(batch);
-      const onLost = (later: unknown) => {
-        const { code, executed } = toStoreFailure(later);
-        // The script uses every other right before it charges anything.
-        if (code === "NOPERM" || executed === "no") return;
-        const takeBacks = takeBacksOf(batch);
-        debts.restore(negated(takeBacks));
-        for (const { accountRef, meters } of takeBacks) {
-          for (const each of meters) this.#options.onSettlementLost(accountRef, each);
-        }
-        this.#tellUncertain([
-          ...withoutTakeBacks(batch).map(chargeOf),
-          ...takeBackUnits(takeBacks),
-        ]);
-      };
+      const onLost = (later: unknown) => this.#onLost(batch, toStoreFailure(later));
       const onLate = (late: LateChargeReply) => {
         debts.restore(negated(batch));
         this.#onCharged(batch, late);
@@ -219,70 +199,26 @@ export class DebtSettlement {
     }
   }
 
-  /** Reports the counts that the charge brought. */
   #onCharged(batch: readonly AccountDebt[], { nowMs, accounts }: LateChargeReply): void {
-    const {
-      quotaClient,
-      decisionCache,
-      onLowered,
-      onCounted,
-      onCountLost,
-      onDayClosed,
-      onSettlementLost,
-    } = this.#options;
     for (const [i, debt] of batch.entries()) {
-      const { lostOfDay, windows } = accounts[i] as ChargedAccount;
-      const totals: WindowTotal[] = [];
-      let isLowered = false;
-      for (const [j, owed] of debt.windows.entries()) {
-        const charged = windows[j];
-        if (charged === undefined) continue;
-        const { counter, startMs, endMs } = owed;
-        const { used, loweredFrom, hasRefused } = charged;
-        totals.push({ counter, startMs, endMs, used });
-        // A window that was reset since then takes none of these units.
-        const added = owed.chargedMs === undefined ? owed.units : 0;
-        const before = { counter, startMs, used: used - added };
-        const lost =
-          loweredFrom > 0 ? undefined : decisionCache.lostOf(debt.accountRef, before, nowMs);
-        if (lost !== undefined) onCountLost(debt.accountRef, lost);
-        isLowered ||= owed.units < 0 && hasRefused;
-        for (const usage of countedUsages({ ...owed, used, loweredFrom })) {
-          onCounted({ accountRef: debt.accountRef, plan: debt.plan, usage });
-        }
-      }
-      decisionCache.learnCounts(debt.accountRef, totals, nowMs);
-      if (isLowered) onLowered(debt.accountRef, totals, nowMs);
-      if (lostOfDay > 0) onDayClosed(debt.accountRef, lostOfDay);
-      const isKept = quotaClient.historyMs !== undefined && !isAddressAccount(debt.accountRef);
-      for (const each of isKept ? debt.meters : []) {
-        if (each.units < 0 && nowMs >= closesMs(each.day)) onSettlementLost(debt.accountRef, each);
-      }
+      learnCharged(this.#options, debt, accounts[i] as ChargedAccount, nowMs);
     }
   }
 
-  #tellUncertain(charges: readonly UncertainCharge[]): void {
+  /** Called when a call will have no answer any more. If it may have run, nothing is given back again. */
+  #onLost(batch: readonly AccountDebt[], { code, executed }: StoreFailure): void {
+    // The script uses every other right before it charges anything.
+    if (code === "NOPERM" || executed === "no") return;
+    const { debts, onSettlementLost, onUncertain } = this.#options;
+    const takeBacks = takeBacksOf(batch);
+    debts.restore(negated(takeBacks));
+    for (const { accountRef, meters } of takeBacks) {
+      for (const each of meters) onSettlementLost(accountRef, each);
+    }
+    const charges = [...withoutTakeBacks(batch).map(chargeOf), ...takeBackUnits(takeBacks)];
     const some = charges.filter(({ units, meters = [] }) => units > 0 || meters.length > 0);
-    if (some.length > 0) this.#options.onUncertain(some);
+    if (some.length > 0) onUncertain(some);
   }
-}
-
-type ChargedWindow = WindowDebt & { readonly used: number; readonly loweredFrom: number };
-
-/**
- * The counts that stay and that no event has reported: those just added, and those left of a late
- * answer.
- */
-function countedUsages(charged: ChargedWindow): CountedUsage[] {
-  const { limit, startMs, used, loweredFrom, units, untold } = charged;
-  if (limit === undefined) return [];
-  const resetMs = windowEnd(limit.window, startMs, limit.calendar);
-  const standing = { ...limit, resetMs, ...(loweredFrom > 0 ? { loweredFrom } : {}) };
-  const added = units > 0 ? [{ ...standing, used, from: used - units }] : [];
-  if (!untold || used <= untold.from) return added;
-  // The mark belongs to the units that were taken back, which no event has reported.
-  const { loweredFrom: _, ...unmarked } = standing;
-  return [...added, { ...unmarked, used: Math.min(untold.to, used), from: untold.from }];
 }
 
 function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
@@ -296,65 +232,4 @@ function chargeOf(debt: AccountDebt): UncertainCharge {
     units: debtUnits(debt),
     ...(meters.length > 0 ? { meters } : {}),
   };
-}
-
-/** The reply to a late charge: what each account's windows count now; undefined if one is over. */
-type LateChargeReply = { readonly nowMs: number; readonly accounts: readonly ChargedAccount[] };
-type ChargedAccount = {
-  /** Units that no day could give back, because the day is closed. */
-  readonly lostOfDay: number;
-  readonly windows: readonly (
-    | { readonly used: number; readonly loweredFrom: number; readonly hasRefused: boolean }
-    | undefined
-  )[];
-};
-
-/** A charge behind a settlement must find it counted. */
-const LATE_CHARGE = keepingPlace(accountScript("lowered", "history", "late-charge"));
-
-/**
- * Charges the debts of the accounts of one call, each unit to the window that it was admitted in
- * (docs/reference/store.md#late-charges). A window that is over is not charged. Nothing is charged
- * if the call reaches the store after `giveUpMs` on performance.now(). Rejects with StoreFailure.
- */
-export async function chargeLate(
-  {
-    runOnAccounts,
-    keyOf,
-    historyMs = 0,
-  }: Pick<QuotaClient, "runOnAccounts" | "keyOf" | "historyMs">,
-  owed: readonly AccountDebt[],
-  giveUpMs: number,
-): Promise<LateChargeReply> {
-  const keys = owed.map(({ accountRef }) => keyOf(accountRef));
-  const args = [historyMs, ...owed.map(debtText)];
-  const reply = replyList(await runOnAccounts(LATE_CHARGE, keys, args, giveUpMs));
-  let at = 0;
-  const next = () => replyNumber(reply[at++]);
-  const nowMs = next();
-  const accounts = owed.map(({ windows }) => ({
-    lostOfDay: next(),
-    windows: windows.map(() => {
-      const charged = { used: next(), loweredFrom: next(), hasRefused: next() === 1 };
-      return charged.used < 0 ? undefined : charged;
-    }),
-  }));
-  return { nowMs, accounts };
-}
-
-/** See late-charge.lua. */
-function debtText({ accountRef, windows, days, meters }: AccountDebt): string {
-  const isKept = !isAddressAccount(accountRef);
-  const dayTexts = days.map(({ day, requests, units, plan }) => {
-    return `${day} ${requests} ${units}${plan === undefined ? "" : `p${plan}`}`;
-  });
-  const meterTexts = meters.map(({ meter, day, units }) => `#${meter} ${day} ${units}`);
-  const windowTexts = windows.map(({ counter, startMs, endMs, units, chargedMs }) => {
-    const end = endMs === undefined ? "" : `>${endMs}`;
-    const atMs = chargedMs ?? (units < 0 ? 0 : undefined);
-    const since = atMs === undefined ? "" : `~${atMs}`;
-    return `${counterField(counter)} ${startMs}${end} ${units}${since}`;
-  });
-  const kept = isKept ? [dayTexts, meterTexts] : [[], []];
-  return [...kept, windowTexts].map((texts) => texts.join(" ")).join(";");
 }

@@ -6,8 +6,8 @@ import { mergeLimits } from "../../../../src/core/quota/windows.ts";
 import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import { canMerge } from "../../../../src/stores/quotas/batch/mergeable.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
-import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
 import { encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import {
   createInvalidationChannel,

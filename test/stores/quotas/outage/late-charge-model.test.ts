@@ -6,7 +6,7 @@ import type { QuotaDecision } from "../../../../src/core/quota/decide.ts";
 import { mergeLimits, windowEnd, windowStart } from "../../../../src/core/quota/windows.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import type { AccountDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
-import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
 import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { DayDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
-import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";

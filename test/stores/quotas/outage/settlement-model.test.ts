@@ -18,7 +18,7 @@ import {
   sortByLength,
 } from "../../../../src/core/quota/windows.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
-import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { settlementDebt } from "../../../../src/stores/quotas/outage/settlement-queues.ts";
 import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
 import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";

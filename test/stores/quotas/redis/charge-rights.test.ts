@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { chargeLate } from "../../../../src/stores/quotas/outage/settlement.ts";
+import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
