@@ -1,9 +1,9 @@
-import { DAY_MS } from "../../../core/quota/days.ts";
 import type { WindowUsage } from "../../../core/quota/decide.ts";
+import { heldUnits } from "../../../core/quota/meters.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import type { AccountRef } from "../account-ref.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
-import type { MeterDebt } from "./meter-debts.ts";
+import type { UncertainCharge, WindowTotal } from "../outage-handler.ts";
+import type { LostSettlement } from "../settlement-lost.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */
 type UntoldRange = { readonly from: number; readonly to: number };
@@ -36,8 +36,14 @@ export type DayDebt = {
   readonly day: number;
   readonly requests: number;
   readonly units: number;
-  readonly plan?: string;
+  readonly plan?: string | undefined;
 };
+
+/**
+ * Units of a meter for the usage of a day; below 0 they are taken back. `ids` are those of the
+ * requests that were settled, and `cancelled` those of another debt that this one cancels.
+ */
+export type MeterDebt = LostSettlement & { readonly cancelled?: readonly string[] };
 
 /**
  * The difference between the units admitted here for an account and the units that the store has
@@ -56,22 +62,39 @@ export type AccountDebt = {
  * The windows of one counter that an account can owe to: the one that ends now and the next one.
  */
 const OWED_OF_A_KIND = 2;
+/** The most requests that are named when the settlement of a meter on a day is lost. */
+const IDS_MAX = 20;
 
-export function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
+/** The debts of one account together, without the parts that cancel each other. */
+export function addDebts(before: AccountDebt | undefined, debt: AccountDebt): AccountDebt {
+  const windows = [...(before?.windows ?? [])];
+  for (const each of debt.windows) addWindow(windows, each);
+  const days = [...(before?.days ?? [])];
+  for (const each of debt.days) addDay(days, each);
+  const meters = [...(before?.meters ?? [])];
+  for (const each of debt.meters) addMeter(meters, each);
+  return {
+    ...debt,
+    windows: windows.filter(({ units, untold }) => units !== 0 || untold),
+    days: days.filter(({ requests, units }) => requests !== 0 || units !== 0),
+    meters: meters.filter(({ units }) => units !== 0),
+  };
+}
+
+function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
   const at = windows.findIndex((one) => isSameWindow(one, debt));
   const found = windows[at];
   if (found !== undefined) {
+    const { counter, startMs, endMs } = debt;
     const units = found.units + debt.units;
-    const chargedMs = earliest(found.chargedMs, debt.chargedMs);
-    const untold = joined(found.untold, debt.untold);
     // Settlements that raise a count have an instant too, unless new units are owed beside them.
     const isCharged = found.chargedMs !== undefined && debt.chargedMs !== undefined;
+    const chargedMs =
+      units < 0 || isCharged ? earliest(found.chargedMs, debt.chargedMs) : undefined;
+    const limit = debt.limit ?? found.limit;
     windows[at] = {
-      ...{ counter: debt.counter, startMs: debt.startMs, units },
-      ...(debt.endMs === undefined ? {} : { endMs: debt.endMs }),
-      limit: debt.limit ?? found.limit,
-      ...(units < 0 || isCharged ? { chargedMs } : {}),
-      ...(untold ? { untold } : {}),
+      ...{ counter, startMs, endMs, units, chargedMs, limit },
+      untold: joined(found.untold, debt.untold),
     };
     return;
   }
@@ -82,12 +105,26 @@ export function addWindow(windows: WindowDebt[], debt: WindowDebt): void {
   windows.splice(windows.indexOf(oldest), 1);
 }
 
-export function addDay(days: DayDebt[], { day, requests, units, plan }: DayDebt): void {
+function addDay(days: DayDebt[], { day, requests, units, plan }: DayDebt): void {
   const at = days.findIndex((one) => one.day === day);
   const found: Omit<DayDebt, "day"> = days[at] ?? { requests: 0, units: 0 };
-  const sum = { day, requests: found.requests + requests, units: found.units + units };
-  const last = plan ?? found.plan;
-  days[at < 0 ? days.length : at] = last === undefined ? sum : { ...sum, plan: last };
+  days[at < 0 ? days.length : at] = {
+    day,
+    requests: found.requests + requests,
+    units: found.units + units,
+    plan: plan ?? found.plan,
+  };
+}
+
+function addMeter(
+  meters: MeterDebt[],
+  { day, meter, units, ids, cancelled = [] }: MeterDebt,
+): void {
+  const at = meters.findIndex((one) => one.day === day && one.meter === meter);
+  const found = meters[at] ?? { units: 0, ids: [] };
+  const all = [...found.ids, ...ids].filter((id) => !cancelled.includes(id));
+  const sum = { day, meter, units: found.units + units, ids: all.slice(0, IDS_MAX) };
+  meters[at < 0 ? meters.length : at] = sum;
 }
 
 function earliest(one: number | undefined, other: number | undefined): number | undefined {
@@ -95,10 +132,7 @@ function earliest(one: number | undefined, other: number | undefined): number | 
   return Math.min(one, other);
 }
 
-function joined(
-  one: WindowDebt["untold"],
-  other: WindowDebt["untold"],
-): UntoldRange | null | undefined {
+function joined(one: WindowDebt["untold"], other: WindowDebt["untold"]): UntoldRange | undefined {
   if (other === null || one === null) return other ?? undefined;
   if (one === undefined || other === undefined) return one ?? other;
   return { from: Math.min(one.from, other.from), to: Math.max(one.to, other.to) };
@@ -129,63 +163,67 @@ function partOf(
   }));
 }
 
-export function dayDebt(atMs: number, requests: number, units: number, plan?: string): DayDebt {
-  const debt = { day: Math.floor(atMs / DAY_MS), requests, units };
-  return plan === undefined ? debt : { ...debt, plan };
+/** The units that requests take from each meter of the windows, on a day. */
+export function metersOf(limits: readonly Limit[], day: number, requests: number): MeterDebt[] {
+  return heldUnits(limits).map(({ name, units }) => {
+    return { day, meter: name, units: requests * units, ids: [] };
+  });
 }
 
 /** The debts with the opposite sign: together they cancel each other. */
 export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
   return owed.map((debt) => ({
     ...debt,
-    windows: debt.windows.map(({ counter, startMs, endMs, units }) => ({
-      ...{ counter, startMs },
-      ...(endMs === undefined ? {} : { endMs }),
-      units: -units,
-      untold: null,
-    })),
-    days: debt.days.map(({ day, requests, units }) => ({
-      day,
-      requests: -requests,
-      units: -units,
-    })),
+    windows: debt.windows.map(({ counter, startMs, endMs, units }) => {
+      return { counter, startMs, endMs, units: -units, untold: null };
+    }),
+    days: debt.days.map(({ day, requests, units }) => {
+      return { day, requests: -requests, units: -units };
+    }),
     meters: debt.meters.map(({ units, ids, ...each }) => {
       return { ...each, units: -units, ids: [], cancelled: ids };
     }),
   }));
 }
 
-/** Units in the window that a decision reports. */
-export function windowDebt(usage: WindowUsage, units: number): WindowDebt {
+/** The window that a decision reports. `endMs` is its end if its account has a calendar. */
+export function windowOf(usage: WindowUsage): Omit<WindowTotal, "used"> {
   const { window, calendar, resetMs } = usage;
-  const startMs = windowStart(window, resetMs - 1, calendar);
-  const debt = { counter: counterName(usage), startMs, units };
-  return calendar === undefined ? debt : { ...debt, endMs: resetMs };
+  return {
+    counter: counterName(usage),
+    startMs: windowStart(window, resetMs - 1, calendar),
+    endMs: calendar === undefined ? undefined : resetMs,
+  };
 }
 
-export function isSameWindow(
-  one: Pick<WindowDebt, "counter" | "startMs">,
-  other: Pick<WindowDebt, "counter" | "startMs">,
-): boolean {
+/** The names of a window: no other one of its account has both. */
+export type WindowKey = Pick<WindowDebt, "counter" | "startMs">;
+
+export function isSameWindow(one: WindowKey, other: WindowKey): boolean {
   return one.counter === other.counter && one.startMs === other.startMs;
 }
 
 /**
  * The units that an account owes: the most of any of its windows, because each window counts the
- * same requests. Meters have units of their own.
+ * same requests.
  */
 export function debtUnits({ windows }: AccountDebt): number {
-  return windows.reduce((most, { counter, units }) => {
-    return counter.startsWith("#") ? most : Math.max(most, units);
+  return windows.reduce((most, one) => {
+    return countsRequests(one) ? Math.max(most, one.units) : most;
   }, 0);
 }
 
 /** The units that each account gives back: the most of any of its windows and days. */
 export function takeBackUnits(owed: readonly AccountDebt[]): UncertainCharge[] {
   const charges = owed.map(({ accountRef, windows, days }) => {
-    const counted = windows.filter(({ counter }) => !counter.startsWith("#"));
-    const units = [...counted, ...days].reduce((most, one) => Math.max(most, -one.units), 0);
+    const counted = [...windows.filter(countsRequests), ...days];
+    const units = counted.reduce((most, one) => Math.max(most, -one.units), 0);
     return { accountRef, units };
   });
   return charges.filter(({ units }) => units > 0);
+}
+
+/** Whether a window counts what requests cost: that of a meter has units of its own. */
+function countsRequests({ counter }: WindowDebt): boolean {
+  return !counter.startsWith("#");
 }

@@ -257,7 +257,7 @@ export class CircuitBreaker {
 
   /** Whether there are no debts, and requests can only be admitted by the store. */
   get isSettled(): boolean {
-    return !this.isTripped && !this.#accounts.debts.any && !this.#settlement.isUnderWay;
+    return !this.isTripped && !this.#accounts.debts.hasAny && !this.#settlement.isUnderWay;
   }
 
   /** Whether other gateways may have admitted requests that they have not charged. */

@@ -7,18 +7,18 @@ import type { OnSettlementLost, UncertainCharge, WindowTotal } from "../outage-h
 import type { LateUsage } from "../quota-store.ts";
 import {
   type AccountDebt,
-  addDay,
-  addWindow,
-  dayDebt,
+  addDebts,
   debtUnits,
   isSameWindow,
+  metersOf,
   takeBackUnits,
-  windowDebt,
+  type WindowDebt,
+  type WindowKey,
+  windowOf,
 } from "./account-debt.ts";
-import { addMeter, metersOf } from "./meter-debts.ts";
 
 /** The part of a request that a debt is reported with. */
-export type OwedRequest = Pick<QuotaRequest, "limits" | "plan">;
+type OwedRequest = Pick<QuotaRequest, "limits" | "plan" | "cost">;
 
 /** A window whose count rose above `from`, up to `used`, by units that stay. */
 export type CountedUsage = LateUsage["usage"];
@@ -45,7 +45,8 @@ export class Debts {
     this.#onMeterLost = onMeterLost;
   }
 
-  get any(): boolean {
+  /** Whether any account owes something, or is owed something. */
+  get hasAny(): boolean {
     return this.isDue || this.hasDeferred;
   }
 
@@ -56,11 +57,6 @@ export class Debts {
 
   get hasDeferred(): boolean {
     return this.#moving.size > 0;
-  }
-
-  /** Whether no account owes anything, or is owed anything. */
-  get areNone(): boolean {
-    return this.#owed.size + this.#moving.size === 0;
   }
 
   /** Whether the account owes what cannot be charged because its slot is moving. */
@@ -85,18 +81,18 @@ export class Debts {
    */
   add(
     accountRef: AccountRef,
-    request: OwedRequest & { readonly cost?: number },
+    { cost = 1, limits, plan }: OwedRequest,
     windows: readonly WindowUsage[],
     atMs: number,
   ): void {
-    const { cost = 1, limits, plan } = request;
+    const day = dayOf(atMs);
     this.#put({
       ...{ accountRef, plan },
       windows: windows.map((usage, i) => {
-        return { ...windowDebt(usage, costIn(usage, cost)), limit: limits[i] };
+        return { ...windowOf(usage), units: costIn(usage, cost), limit: limits[i] };
       }),
-      days: cost === 0 ? [] : [dayDebt(atMs, 1, cost, plan)],
-      meters: metersOf(limits, dayOf(atMs), 1),
+      days: cost === 0 ? [] : [{ day, requests: 1, units: cost, plan }],
+      meters: metersOf(limits, day, 1),
     });
   }
 
@@ -107,45 +103,46 @@ export class Debts {
    */
   subtract(
     accountRef: AccountRef,
-    request: OwedRequest & { readonly cost?: number },
+    { limits, plan, cost = 1 }: OwedRequest,
     { windows, granted, nowMs }: Pick<QuotaDecision, "windows" | "granted" | "nowMs">,
   ): readonly CountedUsage[] {
-    const { limits, plan, cost = 1 } = request;
+    const day = dayOf(nowMs);
     const counted: CountedUsage[] = [];
-    const charged = windows.map((usage, i) => {
+    const charged = windows.map((usage, i): WindowDebt => {
       const units = granted * costIn(usage, cost);
-      const debt = { ...windowDebt(usage, -units), limit: limits[i] };
-      const owed = Math.max(0, this.unitsIn(accountRef, debt.counter, debt.startMs));
+      const window = windowOf(usage);
       const from = usage.used - units;
-      const to = from + Math.min(units, owed);
+      const to = from + Math.min(units, this.owedIn(accountRef, window));
       if (to > from) counted.push({ ...usage, used: to, from });
       const untold = to < usage.used ? { from: to, to: usage.used } : undefined;
-      return { ...debt, chargedMs: nowMs, untold };
+      return { ...window, units: -units, limit: limits[i], chargedMs: nowMs, untold };
     });
     this.#put({
       ...{ accountRef, plan, windows: charged },
-      days: cost === 0 ? [] : [dayDebt(nowMs, -granted, -granted * cost)],
-      meters: metersOf(limits, dayOf(nowMs), -granted),
+      days: cost === 0 ? [] : [{ day, requests: -granted, units: -granted * cost }],
+      meters: metersOf(limits, day, -granted),
     });
     return counted;
   }
 
-  /** The units that the account owes to the window of a counter. Below 0 they are taken back. */
-  unitsIn(accountRef: AccountRef, counter: string, startMs: number): number {
+  /** The units that the account owes to a window; 0 if units of it will be taken back. */
+  owedIn(accountRef: AccountRef, window: WindowKey): number {
+    return Math.max(0, this.unitsIn(accountRef, window));
+  }
+
+  /** The same, below 0 if units will be taken back. */
+  unitsIn(accountRef: AccountRef, window: WindowKey): number {
     const id = accountId(accountRef);
     const debts = [this.#placeOf(id).get(id), this.#moving.get(id)];
     return debts.reduce((sum, debt) => {
-      const owed = debt?.windows.find((one) => isSameWindow(one, { counter, startMs }));
-      return sum + (owed?.units ?? 0);
+      return sum + (debt?.windows.find((one) => isSameWindow(one, window))?.units ?? 0);
     }, 0);
   }
 
   /** The decision with the units that the account owes to its windows counted. */
   countIn(accountRef: AccountRef, decision: QuotaDecision): QuotaDecision {
     const windows = decision.windows.map((usage) => {
-      const { counter, startMs } = windowDebt(usage, 0);
-      // Units that will be taken back are not part of the known count.
-      const owed = Math.max(0, this.unitsIn(accountRef, counter, startMs));
+      const owed = this.owedIn(accountRef, windowOf(usage));
       if (owed === 0) return usage;
       const { isUnknown, ...known } = usage;
       const used = usage.used + owed;
@@ -157,15 +154,15 @@ export class Debts {
   /** The counts that the store told of windows, without the units that will be taken back. */
   totalsOf(accountRef: AccountRef, windows: readonly WindowUsage[]): readonly WindowTotal[] {
     return windows.map((usage) => {
-      const { counter, startMs, endMs } = windowDebt(usage, 0);
-      const takenBack = Math.max(0, -this.unitsIn(accountRef, counter, startMs));
-      return { counter, startMs, endMs, used: Math.max(0, usage.used - takenBack) };
+      const window = windowOf(usage);
+      const takenBack = Math.max(0, -this.unitsIn(accountRef, window));
+      return { ...window, used: Math.max(0, usage.used - takenBack) };
     });
   }
 
   /** Whether units are owed to a window that the debt is about. */
   owesTo({ accountRef, windows }: AccountDebt): boolean {
-    return windows.some(({ counter, startMs }) => this.unitsIn(accountRef, counter, startMs) > 0);
+    return windows.some((window) => this.owedIn(accountRef, window) > 0);
   }
 
   /** Takes out the debts that are due, to charge them. */
@@ -256,18 +253,7 @@ export class Debts {
     const id = accountId(debt.accountRef);
     const place = this.#placeOf(id);
     const before = place.get(id);
-    const windows = [...(before?.windows ?? [])];
-    for (const each of debt.windows) addWindow(windows, each);
-    const days = [...(before?.days ?? [])];
-    for (const each of debt.days) addDay(days, each);
-    const meters = [...(before?.meters ?? [])];
-    for (const each of debt.meters) addMeter(meters, each);
-    const all = {
-      ...debt,
-      windows: windows.filter(({ units, untold }) => units !== 0 || untold),
-      days: days.filter(({ requests, units }) => requests !== 0 || units !== 0),
-      meters: meters.filter(({ units }) => units !== 0),
-    };
+    const all = addDebts(before, debt);
     this.#owedUnits += debtUnits(all) - (before === undefined ? 0 : debtUnits(before));
     if (all.windows.length + all.days.length + all.meters.length === 0) {
       place.delete(id);

@@ -29,7 +29,7 @@ export class KnownAccounts {
   /** See OutageHandler.withOwed. */
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
     const { debts } = this.#options.accounts;
-    if (debts.areNone) return refused;
+    if (!debts.hasAny) return refused;
     return { ...refused, decision: debts.countIn(accountRef, refused.decision) };
   }
 

@@ -211,7 +211,7 @@ export class LocalQuotas {
   #deferred(accountRef: AccountRef, limit: Limit, { nowMs }: OutageContext): number {
     if (!this.debts.isDeferred(accountRef)) return 0;
     const startMs = windowStart(limit.window, nowMs, limit.calendar);
-    return Math.max(0, this.debts.unitsIn(accountRef, counterName(limit), startMs));
+    return this.debts.owedIn(accountRef, { counter: counterName(limit), startMs });
   }
 
   /**
@@ -281,9 +281,9 @@ export class LocalQuotas {
     startMs: number,
     context: OutageContext,
   ): number {
-    // Units that will be taken back are not part of the known count.
-    const owed = Math.max(0, this.debts.unitsIn(accountRef, counter, startMs));
-    return context.knownCount(counter, startMs) + owed;
+    return (
+      context.knownCount(counter, startMs) + this.debts.owedIn(accountRef, { counter, startMs })
+    );
   }
 
   /**

@@ -2,7 +2,7 @@ import { dayOf } from "../../../core/quota/days.ts";
 import type { Holds, MeterChange } from "../../../core/quota/meters.ts";
 import type { AccountRef } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import { type AccountDebt, windowDebt } from "./account-debt.ts";
+import { type AccountDebt, windowOf } from "./account-debt.ts";
 
 /**
  * Settlements of meters, which go to the store in the turn of the event loop in which they arrive:
@@ -63,7 +63,7 @@ export function settlementDebt(
     ...{ accountRef, plan, days: [] },
     windows: changes.flatMap(({ units, windows: changed }) => {
       return changed.map((limit) => {
-        return { ...windowDebt(limit, units), chargedMs, limit, outage: limit.outage };
+        return { ...windowOf(limit), units, chargedMs, limit, outage: limit.outage };
       });
     }),
     meters: changes.map(({ meter, units }) => ({ day, meter, units, ids: [id] })),

@@ -218,12 +218,12 @@ describe("what is owed still when another absence begins", () => {
     const last = toldBy(quotaRequest, 35, NOON);
     const charge = (units: number) => {
       accounts.debts.subtract(accountRef, quotaRequest, { ...last, granted: units });
-      return accounts.debts.unitsIn(accountRef, "day", DAY_START);
+      return accounts.debts.unitsIn(accountRef, { counter: "day", startMs: DAY_START });
     };
     assert.equal(charge(25), 5, "of 30 owed, 25 are charged");
     const [left] = accounts.debts.take();
     assert.equal(left?.windows[0]?.units, 5);
-    const kept = { day: TODAY, requests: 5, units: 5 };
+    const kept = { day: TODAY, requests: 5, units: 5, plan: undefined };
     assert.deepEqual(left?.days, [kept], "for the history too");
     accounts.endOutage();
     assert.equal(admitted(accounts, quotaRequest, terms({ last })), 25);
@@ -251,19 +251,20 @@ describe("what is owed", () => {
     admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE - 1 }), 3);
     admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE }), 2);
     const [minute, day] = quotaRequest.limits;
+    const plain = { endMs: undefined, chargedMs: undefined, untold: undefined };
     assert.deepEqual(accounts.debts.take(), [
       {
         ...{ accountRef, plan: undefined },
         windows: [
-          { counter: "minute", startMs: NOON, units: 3, limit: minute },
-          { counter: "day", startMs: DAY_START, units: 5, limit: day },
-          { counter: "minute", startMs: NOON + MINUTE, units: 2, limit: minute },
+          { counter: "minute", startMs: NOON, units: 3, limit: minute, ...plain },
+          { counter: "day", startMs: DAY_START, units: 5, limit: day, ...plain },
+          { counter: "minute", startMs: NOON + MINUTE, units: 2, limit: minute, ...plain },
         ],
-        days: [{ day: TODAY, requests: 5, units: 5 }],
+        days: [{ day: TODAY, requests: 5, units: 5, plan: undefined }],
         meters: [],
       },
     ]);
-    assert.deepEqual([accounts.debts.any, accounts.debts.take()], [false, []]);
+    assert.deepEqual([accounts.debts.hasAny, accounts.debts.take()], [false, []]);
   });
 
   it("is nothing for what was refused", () => {
