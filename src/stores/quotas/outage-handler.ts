@@ -67,25 +67,11 @@ export type CountCorrections = {
 /** Called with units of a meter that will never be counted. */
 export type OnSettlementLost = (accountRef: AccountRef, lost: LostSettlement) => void;
 
-/** Follows the calls to the store. A queue is the unit that can fail on its own: see OutageHandler. */
-export interface CallObserver {
-  /** Called when a call of a queue ends. `failure` is undefined if the store replied. */
-  onCallEnd(queue: number, failure: StoreFailure | undefined): void;
-  /**
-   * Called when a call of the queue has taken too long. `answered` settles when its reply has
-   * arrived and `onLateDecision` was called, or when the reply is known to be lost. It does not
-   * reject.
-   */
-  onCallTimeout(queue: number, answered: Promise<void>): void;
-  /** Called with a late decision: its requests were decided without it. */
-  onLateDecision(request: AccountRequest, decision: QuotaDecision): void;
-}
-
 /**
  * Decides requests while the store is unreachable (docs/reference/store.md#away). A queue is the unit
  * that can fail on its own: one bucket on a Cluster, otherwise the whole store.
  */
-export interface OutageHandler extends CallObserver {
+export interface OutageHandler {
   /** How long a call may take before its requests are decided without it, in milliseconds. */
   readonly timeoutMs: number;
   /**
@@ -119,6 +105,16 @@ export interface OutageHandler extends CallObserver {
   ): void;
   /** Decides one request without the store. */
   decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable;
+  /** Called when a call of a queue ends. `failure` is undefined if the store replied. */
+  onCallEnd(queue: number, failure: StoreFailure | undefined): void;
+  /**
+   * Called when a call of the queue has taken too long. `answered` settles when its reply has
+   * arrived and `onLateDecision` was called, or when the reply is known to be lost. It does not
+   * reject.
+   */
+  onCallTimeout(queue: number, answered: Promise<void>): void;
+  /** Called with a late decision: its requests were decided without it. */
+  onLateDecision(request: AccountRequest, decision: QuotaDecision): void;
   /** The refusal from memory, in which units that the account owes to the store count as well. */
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult;
   /**
@@ -177,7 +173,7 @@ export class DenyDuringOutage implements OutageHandler {
     return this.#ensureClock(queue, this.timeoutMs);
   }
 
-  reservedFor(_queue: number, _name: unknown, _limits: unknown): undefined {
+  reservedFor(): undefined {
     return undefined;
   }
 

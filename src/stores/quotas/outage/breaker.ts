@@ -2,11 +2,11 @@ import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
-import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../outage-handler.ts";
 import type { ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
-import type { QuotaClient } from "../redis/quota-client.ts";
+import type { FallbackInputs } from "../redis/quota-store-options.ts";
 import type { AccountDebt } from "./account-debt.ts";
+import type { Debts } from "./debts.ts";
 import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { KnownAccounts } from "./known-accounts.ts";
 import { LocalQuotas, type OutageContext } from "./local-quotas.ts";
@@ -14,20 +14,18 @@ import { OutagePeers } from "./outage-peers.ts";
 import { DebtSettlement } from "./settlement.ts";
 
 /** The state that the circuit breakers of one store share. */
-export type BreakerContext = {
-  readonly quotaClient: QuotaClient;
-  readonly decisionCache: DecisionCache;
+export type BreakerContext = FallbackInputs & {
   readonly heartbeat: Pick<Heartbeat, "gateways" | "peers">;
   policy: FailurePolicy;
   /** The store's test clock. */
   readonly clock: (() => number) | undefined;
-  readonly onUncertain: (charges: readonly UncertainCharge[]) => void;
-  readonly corrections: CountCorrections;
 };
 
 const FAILURES_MAX = 5;
 /** How long a charge may take while no request waits for it. */
 const CHARGE_LATE_MS = 2_000;
+/** How long a gateway that ends tries to charge its debts to a store that was unreachable. */
+const CHARGE_AWAY_MS = 500;
 
 /**
  * The circuit breaker of a part of the store that can fail on its own: one bucket on a Cluster,
@@ -38,6 +36,7 @@ export class CircuitBreaker {
   readonly #context: BreakerContext;
   readonly #bucket: number;
   readonly #accounts: LocalQuotas;
+  readonly #debts: Debts;
   readonly known: KnownAccounts;
   readonly #settlement: DebtSettlement;
   #failuresInRow = 0;
@@ -64,11 +63,9 @@ export class CircuitBreaker {
       outageContext: (accountRef) => this.#outageContext(accountRef),
     });
     const { debts } = this.#accounts;
+    this.#debts = debts;
     this.#settlement = new DebtSettlement({
-      quotaClient,
-      debts,
-      decisionCache,
-      onUncertain,
+      ...{ quotaClient, debts, decisionCache, onUncertain },
       ...corrections,
     });
   }
@@ -82,45 +79,30 @@ export class CircuitBreaker {
   }
 
   get lostUnits(): number {
-    return this.#accounts.debts.lostUnits;
+    return this.#debts.lostUnits;
   }
 
   get owedUnits(): number {
-    return this.#accounts.debts.owedUnits + this.#settlement.unitsUnderWay;
+    return this.#debts.owedUnits + this.#settlement.unitsUnderWay;
   }
 
   decide(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult | StoreUnavailable {
-    switch (this.#context.policy.onStoreFailure) {
-      case "deny":
-        return { unavailable: true };
-      case "allow": {
-        const decision = this.#accounts.admit(
-          accountRef,
-          quotaRequest,
-          this.#outageContext(accountRef),
-        );
-        return { decision, requestsAfter: 0, admitted: true, by: "local" };
-      }
-      case "local": {
-        const { decision, outcome } = this.#accounts.decide(
-          accountRef,
-          quotaRequest,
-          this.#outageContext(accountRef),
-        );
-        const by = outcome === "share" ? "share" : "local";
-        const answer = {
-          decision,
-          requestsAfter: 0,
-          admitted: outcome === "admitted",
-          by,
-        } as const;
-        const { newBan: earned, ban, nowMs } = decision;
-        if (earned === undefined) return answer;
-        // The shares, and what they decided, are dropped after the outage: the ban lasts longer.
-        if (ban !== undefined) this.#context.decisionCache.learnBan(accountRef, ban, nowMs);
-        return { ...answer, earned };
-      }
+    const { policy, decisionCache } = this.#context;
+    if (policy.onStoreFailure === "deny") return { unavailable: true };
+    const context = this.#outageContext(accountRef);
+    if (policy.onStoreFailure === "allow") {
+      const decision = this.#accounts.admit(accountRef, quotaRequest, context);
+      return { decision, requestsAfter: 0, admitted: true, by: "local" };
     }
+    const { decision, outcome } = this.#accounts.decide(accountRef, quotaRequest, context);
+    const admitted = outcome === "admitted";
+    const by = outcome === "share" ? "share" : "local";
+    const answer = { decision, requestsAfter: 0, admitted, by } as const;
+    const { newBan: earned, ban, nowMs } = decision;
+    if (earned === undefined) return answer;
+    // The shares, and what they decided, are dropped after the outage: the ban lasts longer.
+    if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
+    return { ...answer, earned };
   }
 
   /** See OutageHandler.prepare. */
@@ -128,7 +110,7 @@ export class CircuitBreaker {
     const { quotaClient } = this.#context;
     const isReady =
       quotaClient.knowsClock(this.#bucket) &&
-      !this.#accounts.debts.isDue &&
+      !this.#debts.isDue &&
       !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
@@ -179,7 +161,7 @@ export class CircuitBreaker {
    * charged ahead of the first of them. Returns the number of accounts that were charged.
    */
   async recover(): Promise<number> {
-    const accountsCharged = await this.settle();
+    const accountsCharged = await this.#settlement.settle(CHARGE_LATE_MS);
     this.#why = undefined;
     this.#failuresInRow = 0;
     this.#onStoreBack();
@@ -187,18 +169,11 @@ export class CircuitBreaker {
     return accountsCharged;
   }
 
-  /**
-   * Charges the debts. Returns the number of accounts that were charged. Rejects if there is no
-   * answer.
-   */
-  settle(timeoutMs = CHARGE_LATE_MS): Promise<number> {
-    return this.#settlement.settle(timeoutMs);
-  }
-
   /** Charges all that is owed, because nothing follows. A call on its way may have less time. */
-  async settleLast(timeoutMs?: number): Promise<void> {
+  async settleLast(): Promise<void> {
+    const timeoutMs = this.isTripped ? CHARGE_AWAY_MS : CHARGE_LATE_MS;
     await this.#settlement.idle();
-    await this.settle(timeoutMs);
+    await this.#settlement.settle(timeoutMs);
     await this.settleIdle();
   }
 
@@ -214,27 +189,22 @@ export class CircuitBreaker {
    * charged later, and the store takes back no units that it has not charged.
    */
   async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
-    const { debts } = this.#accounts;
     // Ahead of the call, which may have no answer: what was used is known already.
     this.#accounts.settleShares(batch);
-    // Judged once for each: what is kept changes what is owed.
-    const kept = new Set(
-      batch.filter((debt) => {
-        const isOwed = debts.owesTo(debt) || this.#settlement.owesTo(debt);
-        return this.isTripped || isOwed || debts.isDeferred(debt.accountRef);
-      }),
-    );
-    debts.restore([...kept]);
-    const others = batch.filter((debt) => !kept.has(debt));
-    if (others.length === 0) return;
-    const { decisionCache } = this.#context;
-    const endSettling = decisionCache.beginSettling(others);
+    const { kept = [], sent = [] } = Object.groupBy(batch, (debt) => {
+      const isOwed = this.#debts.owesTo(debt) || this.#settlement.owesTo(debt);
+      const isKept = this.isTripped || isOwed || this.#debts.isDeferred(debt.accountRef);
+      return isKept ? "kept" : "sent";
+    });
+    this.#debts.restore(kept);
+    if (sent.length === 0) return;
+    const endSettling = this.#context.decisionCache.beginSettling(sent);
     // Debts of a call that fails are kept, and charged before the next decision.
-    await this.#settlement.charge(others, CHARGE_LATE_MS).catch(() => undefined);
+    await this.#settlement.charge(sent, CHARGE_LATE_MS).catch(() => undefined);
     endSettling();
   }
 
-  /** See CallObserver.onCallTimeout. */
+  /** See OutageHandler.onCallTimeout. */
   onCallTimeout(answered: Promise<void>): void {
     this.#settlement.onCallTimeout(answered);
   }
@@ -245,7 +215,7 @@ export class CircuitBreaker {
    */
   drop(unsent: readonly AccountDebt[]): readonly UncertainCharge[] {
     const others = [...this.#settlement.takeUnderWay(), ...unsent];
-    const { lost, takeBacks } = this.#accounts.debts.drop(others);
+    const { lost, takeBacks } = this.#debts.drop(others);
     if (takeBacks.length > 0) this.#context.onUncertain(takeBacks);
     return lost;
   }
@@ -257,7 +227,7 @@ export class CircuitBreaker {
 
   /** Whether there are no debts, and requests can only be admitted by the store. */
   get isSettled(): boolean {
-    return !this.isTripped && !this.#accounts.debts.hasAny && !this.#settlement.isUnderWay;
+    return !this.isTripped && !this.#debts.hasAny && !this.#settlement.isUnderWay;
   }
 
   /** Whether other gateways may have admitted requests that they have not charged. */
@@ -283,7 +253,7 @@ export class CircuitBreaker {
   /** See OutageHandler.reservedFor. */
   reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
     const { pending } = this.#peers;
-    if (pending === 0 && !this.#accounts.debts.isDeferred(accountRef)) return undefined;
+    if (pending === 0 && !this.#debts.isDeferred(accountRef)) return undefined;
     return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
 
@@ -303,8 +273,8 @@ export class CircuitBreaker {
     const { quotaClient, policy } = this.#context;
     const { storeTimeoutMs } = policy;
     await quotaClient.ensureClock(this.#bucket, storeTimeoutMs)?.catch(rejectAsFailure);
-    if (this.#accounts.debts.isDue || this.#settlement.isUnderWay) {
-      await this.settle(storeTimeoutMs).catch(rejectAsFailure);
+    if (this.#debts.isDue || this.#settlement.isUnderWay) {
+      await this.#settlement.settle(storeTimeoutMs).catch(rejectAsFailure);
     }
   }
 
@@ -315,7 +285,7 @@ export class CircuitBreaker {
    */
   #begin(failure: StoreFailure): void {
     this.#began = failure;
-    const isHeld = this.#peers.isCurrent && this.#accounts.debts.hasDeferred;
+    const isHeld = this.#peers.isCurrent && this.#debts.hasDeferred;
     if (isHeld && isInMotion(failure)) return;
     const isAwaited = this.#peers.begin();
     if (isHeld) return;

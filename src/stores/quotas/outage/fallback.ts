@@ -39,8 +39,6 @@ const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
-/** How long a gateway that ends tries to charge its debts to a store that was unreachable. */
-const SETTLE_AWAY_MS = 500;
 /** The pause between heartbeats while gateways wait for each other to charge their debts. */
 const SETTLE_MS = 100;
 const ACCOUNTS_MAX = 100_000;
@@ -194,10 +192,7 @@ class StoreFallback implements Fallback {
     clearTimeout(this.#timer);
     this.#reports.tellUntold();
     await this.#settlements.finish();
-    const settled = this.#breakers.map((breaker) => {
-      return breaker.settleLast(breaker.isTripped ? SETTLE_AWAY_MS : undefined);
-    });
-    await Promise.allSettled(settled);
+    await Promise.allSettled(this.#breakers.map((breaker) => breaker.settleLast()));
     this.dropOwed();
     await this.#heartbeat.leave();
   }

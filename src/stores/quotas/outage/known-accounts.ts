@@ -6,7 +6,7 @@ import type { CountCorrections, OutageHandler } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult } from "../quota-store.ts";
 import type { LocalQuotas, OutageContext } from "./local-quotas.ts";
 
-export type KnownAccountsOptions = {
+type KnownAccountsOptions = {
   readonly decisionCache: DecisionCache;
   readonly corrections: Pick<CountCorrections, "onBanned" | "onCounted">;
   readonly accounts: LocalQuotas;
@@ -45,7 +45,7 @@ export class KnownAccounts {
     return accounts.peek(accountRef, limits, outageContext(accountRef), admitting);
   }
 
-  /** See CallObserver.onLateDecision. */
+  /** See OutageHandler.onLateDecision. */
   onLateDecision({ accountRef, quotaRequest }: AccountRequest, decision: QuotaDecision): void {
     const { accounts, decisionCache, corrections } = this.#options;
     const { debts } = accounts;
