@@ -97,10 +97,10 @@ export async function openQuotaStore(
   const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
   const common = { address, prefix, report, historyMs, ...callbacks };
   if (!serves) return createRedisQuotaStore(common);
-  const { createFallback } = await import("./quotas/outage/fallback.ts");
+  const { Fallback } = await import("./quotas/outage/fallback.ts");
   return createRedisQuotaStore({
     ...common,
-    outage: (inputs) => createFallback(inputs, { policy: config, prefix, report }),
+    outage: (inputs) => new Fallback(inputs, { policy: config, prefix, report }),
   });
 }
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import { createFallback, type Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
+import { Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
 import type {
   FailurePolicy,
   LateUsage,
@@ -68,7 +68,7 @@ export async function openFallback(
     outage: (bridged) => {
       const bound = accountsMax === undefined ? {} : { accountsMax };
       const options = { prefix, report, ...clock, ...bound, policy: policyOf(policy) };
-      gate = createFallback({ ...bridged, quotaClient: through(bridged.quotaClient) }, options);
+      gate = new Fallback({ ...bridged, quotaClient: through(bridged.quotaClient) }, options);
       return gate;
     },
   });

@@ -2,7 +2,7 @@ import { type AccountState, decide, NEW_ACCOUNT_STATE } from "../../../../src/co
 import { Batcher } from "../../../../src/stores/quotas/batch/batcher.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import type { CallOutcome } from "../../../../src/stores/quotas/batch/outcomes.ts";
-import { createFallback, type Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
+import { Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
 import type { AccountRequest, QuotaDecider } from "../../../../src/stores/quotas/quota-store.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { StoreClock } from "../../../../src/stores/redis/store-clock.ts";
@@ -197,7 +197,7 @@ export function openGateway(store: SimulatedStore, expectedGateways = 1): Simula
   };
   const inputs = { quotaClient, decisionCache, onUncertain: () => {}, corrections };
   const policy = policyOf({ expectedGateways, storeTimeoutMs: TIMEOUT_MS });
-  const gate = createFallback(inputs, { policy, prefix: "sim", report: () => {} });
+  const gate = new Fallback(inputs, { policy, prefix: "sim", report: () => {} });
   const believe = gate.onLateDecision.bind(gate);
   gate.onLateDecision = (request, decision) => {
     store.lateUnits += mostUnits(decision);

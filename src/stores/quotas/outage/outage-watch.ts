@@ -1,0 +1,186 @@
+import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
+import type { BreakerContext, CircuitBreaker } from "./breaker.ts";
+import type { Heartbeat } from "./heartbeat.ts";
+import type { OutageReports } from "./outage-reports.ts";
+
+type OutageWatchOptions = {
+  readonly context: Pick<BreakerContext, "quotaClient" | "policy">;
+  readonly heartbeat: Heartbeat;
+  /** By bucket. Without a Cluster there is only the one of bucket 0. */
+  readonly breakers: readonly CircuitBreaker[];
+  readonly reports: OutageReports;
+};
+
+/** This many heartbeats missed in a row count as an outage, even if there is no request. */
+const BEATS_MISSED_MAX = 2;
+const BEAT_MS = 1_000;
+const BEAT_LATE_MS = 500;
+const PROBE_MS = 500;
+/** The pause between heartbeats while gateways wait for each other to charge their debts. */
+const SETTLE_MS = 100;
+
+/**
+ * Sets the pace of the heartbeats, and finds out by them which parts of the store are away and which
+ * are back: it trips the circuit breakers of the ones and closes those of the others.
+ */
+export class OutageWatch {
+  readonly #options: OutageWatchOptions;
+  /** By bucket: the number of heartbeats in a row that had no answer. */
+  readonly #beatsMissed = new Map<number, number>();
+  /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
+  readonly #probed = new Set<number>();
+  #timer: NodeJS.Timeout | undefined;
+  #hastened = false;
+  #stopped = false;
+
+  constructor(options: OutageWatchOptions) {
+    this.#options = options;
+  }
+
+  /** The buckets that are away. */
+  get away(): number[] {
+    return this.#buckets(true);
+  }
+
+  /** Called when the first attempt to connect has ended. */
+  start(): void {
+    if (this.#stopped) return;
+    const { clustered, health } = this.#options.context.quotaClient.link;
+    const way = health();
+    if (way.ok || this.#breaker(0).isTripped) void this.#runHeartbeat();
+    // The first heartbeat names the gateways that share the limits of the buckets that trip.
+    else if (clustered) void this.#runHeartbeat().then(() => this.#probeOpen());
+    else this.trip(0, way.failure);
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    clearTimeout(this.#timer);
+  }
+
+  /** Trips the breaker of a bucket because of this failure, and probes the bucket from now on. */
+  trip(bucket: number, failure: StoreFailure): void {
+    const { reports } = this.#options;
+    const began = this.#breaker(bucket).trip(failure);
+    this.#schedule(PROBE_MS);
+    const tripping = reports.tripped(bucket, began);
+    if (tripping === undefined) return;
+    void this.#probeOpen().finally(() => reports.tellTripping(tripping));
+  }
+
+  /**
+   * Heartbeats soon, because a call has failed: other gateways wait for the heartbeat that says that
+   * all debts of this outage are charged.
+   */
+  hasten(): void {
+    const { context, heartbeat } = this.#options;
+    const { onStoreFailure } = context.policy;
+    if (this.#hastened || heartbeat.gateways() === 1 || onStoreFailure !== "local") return;
+    this.#hastened = true;
+    this.#schedule(SETTLE_MS);
+  }
+
+  #schedule(ms: number): void {
+    clearTimeout(this.#timer);
+    if (!this.#stopped) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
+  }
+
+  /** Sends a heartbeat, and probes the breakers that are tripped. */
+  async #runHeartbeat(): Promise<void> {
+    const { reports, breakers } = this.#options;
+    const unprobed = this.away.filter((bucket) => !this.#probed.has(bucket));
+    const beating = this.#beatOpen();
+    await Promise.all(unprobed.map((bucket) => this.#probe(bucket)));
+    reports.tellUntold();
+    reports.tellBack();
+    await beating;
+    this.#hastened = false;
+    const awaitsPeers = breakers.some((breaker) => !breaker.isTripped && breaker.awaitsPeers);
+    this.#schedule(awaitsPeers ? SETTLE_MS : this.away.length > 0 ? PROBE_MS : BEAT_MS);
+  }
+
+  /**
+   * Sends a heartbeat to bucket 0, where the gateways are counted, and to each other bucket whose
+   * node is not connected: without requests nothing else notices that.
+   */
+  async #beatOpen(): Promise<void> {
+    const open = this.#buckets(false);
+    // Debts of the last outage are charged without waiting for a request.
+    await Promise.allSettled(open.map((bucket) => this.#breaker(bucket).settleIdle()));
+    const { link } = this.#options.context.quotaClient;
+    const beating = open.filter((bucket) => bucket === 0 || !link.health(bucket).ok);
+    for (const bucket of open) if (!beating.includes(bucket)) this.#beatsMissed.delete(bucket);
+    await Promise.all(beating.map((bucket) => this.#beat(bucket)));
+  }
+
+  async #beat(bucket: number): Promise<void> {
+    const { heartbeat, breakers } = this.#options;
+    try {
+      const peers = await heartbeat.beat(this.#beatLateMs, bucket, this.#settledMs());
+      this.#beatsMissed.delete(bucket);
+      if (bucket === 0) for (const breaker of breakers) breaker.onHeartbeat(peers);
+    } catch (error) {
+      const missed = (this.#beatsMissed.get(bucket) ?? 0) + 1;
+      this.#beatsMissed.set(bucket, missed);
+      const failure = toStoreFailure(error);
+      // A store that a newer gateway has written to is not for this version, from the first
+      // heartbeat on.
+      const isOver = missed >= BEATS_MISSED_MAX || failure.code === "NEWER";
+      if (isOver && !this.#breaker(bucket).isTripped) this.trip(bucket, failure);
+    }
+  }
+
+  /** Closes a breaker whose bucket answers. The probe waits no longer than a request does. */
+  async #probe(bucket: number): Promise<void> {
+    const { context, heartbeat, reports } = this.#options;
+    const breaker = this.#breaker(bucket);
+    this.#probed.add(bucket);
+    try {
+      await heartbeat.beat(context.policy.storeTimeoutMs, bucket);
+      this.#beatsMissed.delete(bucket);
+      reports.onBack(bucket, await breaker.recover());
+    } catch (error) {
+      breaker.updateReason(toStoreFailure(error));
+    } finally {
+      this.#probed.delete(bucket);
+    }
+  }
+
+  /**
+   * Probes the other buckets of a Cluster too: a node holds several, and the next request of each
+   * might meet the same failure. The probe waits at least as long as a request does, because one
+   * failure is enough here.
+   */
+  async #probeOpen(): Promise<void> {
+    const probe = async (bucket: number) => {
+      try {
+        await this.#options.heartbeat.beat(this.#beatLateMs, bucket);
+      } catch (error) {
+        if (!this.#breaker(bucket).isTripped) this.trip(bucket, toStoreFailure(error));
+      }
+    };
+    await Promise.all(this.#buckets(false).map(probe));
+  }
+
+  /** How long a heartbeat may take: no request waits for it, so at least as long as a request. */
+  get #beatLateMs(): number {
+    return Math.max(BEAT_LATE_MS, this.#options.context.policy.storeTimeoutMs);
+  }
+
+  /** See Heartbeat.beat. */
+  #settledMs(): number {
+    const { context, breakers } = this.#options;
+    if (!breakers.every((breaker) => breaker.isSettled)) return 0;
+    const { quotaClient } = context;
+    return quotaClient.clockOf(0).latestAt(quotaClient.answeredUntilMs()) ?? 0;
+  }
+
+  #breaker(bucket: number): CircuitBreaker {
+    return this.#options.breakers[bucket] as CircuitBreaker;
+  }
+
+  #buckets(isAway: boolean): number[] {
+    const { breakers } = this.#options;
+    return [...breakers.keys()].filter((bucket) => this.#breaker(bucket).isTripped === isAway);
+  }
+}
