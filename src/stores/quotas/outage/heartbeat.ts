@@ -10,6 +10,12 @@ import type { QuotaClient } from "../redis/quota-client.ts";
 const ACCOUNTS_FORM = 1;
 
 /**
+ * A gateway counts as one while its last heartbeat is younger than this
+ * (docs/reference/store.md#shares).
+ */
+const COUNTED_MS = 5_000;
+
+/**
  * Asks for the right to HDEL, which strikes and bans need: a store that lacks it is unreachable until
  * the right is there, and does not come and go with the requests that are refused. Redis 7.0 does not
  * name the command that a script may not run.
@@ -28,7 +34,8 @@ end`;
  * the store's clock up to which it certainly owes nothing, or 0. Returns the number of gateways of
  * the last 5 s, the store's now, whether this one was still among them (if not, the others may be
  * missing too), and then the name of each other one with its instant. The first write is one that
- * needs memory: after any other write Redis does not stop a script for lack of memory. */
+ * needs memory: after any other write Redis does not stop a script for lack of memory.
+ */
 const BEAT = defineTaggedScript(`
 local form = tonumber(redis.call('HGET', KEYS[3], 'version') or 0)
 if form > ${ACCOUNTS_FORM} then return redis.error_reply('NEWER ' .. form) end
@@ -37,20 +44,20 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local there = redis.call('ZSCORE', KEYS[1], ARGV[1]) and 1 or 0
 if ARGV[2] == '1' then redis.call('ZADD', KEYS[1], now, ARGV[1]) else redis.call('ZREM', KEYS[1], ARGV[1]) end
 ${ASK_HDEL}
-redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - 5000)
-redis.call('ZREMRANGEBYSCORE', KEYS[1], now + 5000, '+inf')
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - ${COUNTED_MS})
+redis.call('ZREMRANGEBYSCORE', KEYS[1], now + ${COUNTED_MS}, '+inf')
 redis.call('PEXPIRE', KEYS[1], 60000)
 if form < ${ACCOUNTS_FORM} then redis.call('HSET', KEYS[3], 'version', ${ACCOUNTS_FORM}) end
 if ARGV[2] == '1' and ARGV[3] ~= '0' then redis.call('ZADD', KEYS[2], ARGV[3], ARGV[1]) else redis.call('ZREM', KEYS[2], ARGV[1]) end
-redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - 5000)
-redis.call('ZREMRANGEBYSCORE', KEYS[2], now + 5000, '+inf')
+redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now - ${COUNTED_MS})
+redis.call('ZREMRANGEBYSCORE', KEYS[2], now + ${COUNTED_MS}, '+inf')
 redis.call('PEXPIRE', KEYS[2], 60000)
 local reply = { redis.call('ZCARD', KEYS[1]), now, there }
 local peers = redis.call('HGETALL', KEYS[4])
 for i = 1, #peers, 2 do
   local beat, settled = string.match(peers[i + 1], '^(%d+) (%d+)$')
   if peers[i] ~= ARGV[1] then
-    if not beat or math.abs(now - beat) > 5000 then
+    if not beat or math.abs(now - beat) > ${COUNTED_MS} then
       redis.call('HDEL', KEYS[4], peers[i])
     else
       reply[#reply + 1], reply[#reply + 2] = peers[i], tonumber(settled)
@@ -78,15 +85,15 @@ redis.call('HSET', KEYS[1], 'version', ${ACCOUNTS_FORM})
 ${ASK_HDEL}
 return time[1] * 1000 + math.floor(time[2] / 1000)`);
 
-/**
- * A gateway counts as one while its last heartbeat is younger than this
- * (docs/reference/store.md#shares).
- */
-const COUNTED_MS = 5_000;
 const LEAVE_LATE_MS = 500;
+
+/** The hashes and sets of BEAT, in the order of its KEYS. */
+const KEYS = ["gateways", "settled", "form", "peers"];
 
 /** Every other gateway, and the instant of the store's clock up to which it owes nothing, or 0. */
 export type Peers = ReadonlyMap<string, number>;
+
+const NO_PEERS: Peers = new Map();
 
 export type Heartbeat = {
   /**
@@ -108,6 +115,9 @@ export type Heartbeat = {
   /** Removes this gateway from the count. Never rejects. */
   leave(): Promise<void>;
 };
+
+/** The gateways that count as such: their number, and the names of the others, if any is known. */
+type LivePeers = { readonly gateways: number; readonly peers: ReadonlySet<string> | undefined };
 
 /**
  * Tells the store that this gateway lives, and learns which others do. The caller sets the pace.
@@ -149,9 +159,7 @@ export function createHeartbeat(
         if (!isInMotion(toStoreFailure(error))) throw error;
         return undefined;
       });
-      if (reply === undefined) {
-        return probe(Math.max(0, lateMs - (performance.now() - sentMs)), 0);
-      }
+      if (reply === undefined) return probe(Math.max(0, lateMs - (performance.now() - sentMs)), 0);
       const [count, nowMs, there, ...names] = reply as [number, number, number, ...unknown[]];
       clockOf(0).learn(sentMs, performance.now(), nowMs);
       const all = new Map<string, number>();
@@ -168,7 +176,3 @@ export function createHeartbeat(
     },
   };
 }
-
-type LivePeers = { readonly gateways: number; readonly peers: ReadonlySet<string> | undefined };
-const KEYS = ["gateways", "settled", "form", "peers"];
-const NO_PEERS: Peers = new Map();
