@@ -168,8 +168,7 @@ export class Debts {
   /** Takes out the debts that are due, to charge them. */
   take(): AccountDebt[] {
     const owed = this.#owed.values();
-    this.#owed.clear();
-    for (const debt of owed) this.#owedUnits -= debtUnits(debt);
+    for (const { accountRef } of owed) this.#remove(this.#owed, accountId(accountRef));
     return owed;
   }
 
@@ -203,8 +202,7 @@ export class Debts {
     const taken = this.#deferred.values().slice(0, accountsMax);
     for (const debt of taken) {
       const id = accountId(debt.accountRef);
-      this.#deferred.delete(id);
-      this.#owedUnits -= debtUnits(debt);
+      this.#remove(this.#deferred, id);
       this.#moving.set(id, debt);
     }
     return taken;
@@ -230,7 +228,6 @@ export class Debts {
     this.#moving.clear();
     const owed = [...this.take(), ...deferred, ...others];
     const lost = owed.map((each) => ({ accountRef: each.accountRef, units: this.#lose(each) }));
-    this.#lostUnits += lost.reduce((sum, { units }) => sum + units, 0);
     return { lost, takeBacks: takeBackUnits(owed) };
   }
 
@@ -240,13 +237,16 @@ export class Debts {
 
   /** Takes the debt of an account with it when `change` makes another place its own. */
   #transfer(id: string, change: () => void): void {
-    const place = this.#placeOf(id);
+    const debt = this.#remove(this.#placeOf(id), id);
+    change();
+    if (debt !== undefined) this.#put(debt);
+  }
+
+  #remove(place: BoundedAccounts<AccountDebt>, id: string): AccountDebt | undefined {
     const debt = place.get(id);
     place.delete(id);
-    change();
-    if (debt === undefined) return;
-    this.#owedUnits -= debtUnits(debt);
-    this.#put(debt);
+    if (debt !== undefined) this.#owedUnits -= debtUnits(debt);
+    return debt;
   }
 
   #put(debt: AccountDebt): void {
@@ -262,15 +262,17 @@ export class Debts {
       place.replace(id, all);
     } else {
       const gone = place.add(id, all);
-      if (gone !== undefined) this.#moving.delete(accountId(gone.accountRef));
-      const units = gone === undefined ? 0 : this.#lose(gone);
-      this.#lostUnits += units;
-      this.#owedUnits -= units;
+      if (gone === undefined) return;
+      this.#moving.delete(accountId(gone.accountRef));
+      this.#owedUnits -= this.#lose(gone);
     }
   }
 
+  /** Counts a debt that was taken out as lost. Returns its units. */
   #lose(debt: AccountDebt): number {
     for (const each of debt.meters) this.#onMeterLost(debt.accountRef, each);
-    return debtUnits(debt);
+    const units = debtUnits(debt);
+    this.#lostUnits += units;
+    return units;
   }
 }

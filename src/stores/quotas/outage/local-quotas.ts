@@ -11,22 +11,20 @@ import { counterName, type Limit, windowStart } from "../../../core/quota/window
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { BoundedAccounts } from "../bounded-accounts.ts";
 import type { OnSettlementLost } from "../outage-handler.ts";
-import type { AccountDebt } from "./account-debt.ts";
+import type { AccountDebt, WindowKey } from "./account-debt.ts";
 import { Debts } from "./debts.ts";
 
 /**
- * A part of a limit, in the window that starts at `startMs`. `of` is the whole limit at that time.
- * `most` is the largest share of the window since other gateways may have one too: each of them may
- * owe as much.
+ * A part of a limit, in a window. `of` is the whole limit at that time. `most` is the largest share
+ * of the window since other gateways may have one too: each of them may owe as much.
  */
-type Share = {
-  readonly counter: string;
-  readonly startMs: number;
+type Share = WindowKey & {
   readonly of: number;
   readonly limit: number;
   readonly most: number;
   readonly outage: number;
 };
+
 /**
  * `account` counts the units that were admitted from the shares of one outage, and of each hold what
  * was used of it, once that is known.
@@ -54,7 +52,7 @@ export type OutageContext = {
  * use up a limit of the plan. `share`: only this gateway's share is used up, or the window may be
  * over.
  */
-export type LocalDecision = {
+type LocalDecision = {
   readonly decision: QuotaDecision;
   readonly outcome: "admitted" | "exhausted" | "share";
 };
@@ -99,9 +97,9 @@ export class LocalQuotas {
   ): LocalDecision {
     const local = this.#local(accountId(accountRef));
     const { cost = 1 } = quotaRequest;
-    const standings = quotaRequest.limits.map((limit) =>
-      this.#standing(accountRef, local, limit, context),
-    );
+    const standings = quotaRequest.limits.map((limit) => {
+      return this.#standing(accountRef, local, limit, context);
+    });
     const limits = quotaRequest.limits.map((limit, i) => {
       return { ...limit, limit: (standings[i] as Standing).room };
     });
@@ -210,8 +208,7 @@ export class LocalQuotas {
 
   #deferred(accountRef: AccountRef, limit: Limit, { nowMs }: OutageContext): number {
     if (!this.debts.isDeferred(accountRef)) return 0;
-    const startMs = windowStart(limit.window, nowMs, limit.calendar);
-    return this.debts.owedIn(accountRef, { counter: counterName(limit), startMs });
+    return this.debts.owedIn(accountRef, windowAt(limit, nowMs));
   }
 
   /**
@@ -248,10 +245,8 @@ export class LocalQuotas {
     limit: Limit,
     context: OutageContext,
   ): Standing {
-    const counter = counterName(limit);
-    const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
-    const used = usedLocally(local, counter, startMs);
-    const before = this.#counted(accountRef, counter, startMs, context) - used;
+    const window = windowAt(limit, context.nowMs);
+    const before = this.#counted(accountRef, window, context) - usedLocally(local, window);
     if (limit.observed) return { before, room: limit.limit, share: limit.limit };
     const room = limit.limit - before;
     const { limit: share } = this.#share(accountRef, local, limit, context);
@@ -267,23 +262,15 @@ export class LocalQuotas {
   ): readonly WindowUsage[] {
     return limits.map((limit, i) => {
       const { resetMs } = windows[i] as WindowUsage;
-      const startMs = windowStart(limit.window, context.nowMs, limit.calendar);
-      const used = this.#counted(accountRef, counterName(limit), startMs, context);
+      const used = this.#counted(accountRef, windowAt(limit, context.nowMs), context);
       const counts = { used: Math.min(limit.limit, used), counted: used };
       return { ...limit, ...counts, resetMs, outage: this.#outage };
     });
   }
 
   /** The count of a window: the store's last count, and the units owed since. */
-  #counted(
-    accountRef: AccountRef,
-    counter: string,
-    startMs: number,
-    context: OutageContext,
-  ): number {
-    return (
-      context.knownCount(counter, startMs) + this.debts.owedIn(accountRef, { counter, startMs })
-    );
+  #counted(accountRef: AccountRef, window: WindowKey, { knownCount }: OutageContext): number {
+    return knownCount(window.counter, window.startMs) + this.debts.owedIn(accountRef, window);
   }
 
   /**
@@ -291,20 +278,17 @@ export class LocalQuotas {
    * units that were left; otherwise of the whole limit.
    */
   #share(accountRef: AccountRef, local: LocalAccount, limit: Limit, context: OutageContext): Share {
-    const { window, limit: of, calendar } = limit;
-    const counter = counterName(limit);
-    const startMs = windowStart(window, context.nowMs, calendar);
-    const at = local.shares.findIndex((each) => each.counter === counter);
+    const of = limit.limit;
+    const window = windowAt(limit, context.nowMs);
+    const at = local.shares.findIndex(({ counter }) => counter === window.counter);
     const before = local.shares[at];
-    const isSame = before?.startMs === startMs && before.of === of;
+    const isSame = before?.startMs === window.startMs && before.of === of;
     if (isSame && before.outage === this.#outage) return before;
-    const here = usedLocally(local, counter, startMs);
-    const counted = this.#counted(accountRef, counter, startMs, context) - here;
+    const counted = this.#counted(accountRef, window, context) - usedLocally(local, window);
     const own = shareOf(of, counted, context.gateways);
     const most = Math.max(own, isSame ? before.most : 0);
     const left = Math.max(0, of - counted - context.pending * most);
-    const outage = this.#outage;
-    const share = { counter, startMs, of, limit: Math.min(own, left), most, outage };
+    const share = { ...window, of, limit: Math.min(own, left), most, outage: this.#outage };
     local.shares[at < 0 ? local.shares.length : at] = share;
     return share;
   }
@@ -317,9 +301,15 @@ export class LocalQuotas {
 type Standing = { readonly before: number; readonly room: number; readonly share: number };
 
 /** Units of a window that were admitted from the shares of this outage, and not given back. */
-function usedLocally({ account }: LocalAccount, counter: string, startMs: number): number {
+function usedLocally({ account }: LocalAccount, { counter, startMs }: WindowKey): number {
   const stored = account.usage[counter];
   return stored?.startMs === startMs ? stored.count : 0;
+}
+
+/** The window of a limit that runs at `nowMs`. */
+function windowAt(limit: Limit, nowMs: number): WindowKey {
+  const startMs = windowStart(limit.window, nowMs, limit.calendar);
+  return { counter: counterName(limit), startMs };
 }
 
 function unlimited(limit: Limit): Limit {

@@ -3,7 +3,7 @@ import type { Heartbeat, Peers } from "./heartbeat.ts";
 import { PendingPeers } from "./pending-peers.ts";
 
 /** The sources of the number of gateways. A reload replaces the policy. */
-export type GatewaysContext = {
+type GatewaysContext = {
   readonly heartbeat: Pick<Heartbeat, "gateways" | "peers">;
   readonly policy: FailurePolicy;
 };

@@ -4,7 +4,7 @@ import type { FailurePolicy } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 
 /** An outage of a Cluster whose buckets just tripped, while other buckets are probed for it. */
-export type Tripping = { readonly began: StoreFailure; readonly buckets: Set<number> };
+type Tripping = { readonly began: StoreFailure; readonly buckets: Set<number> };
 
 type OutageReportsInputs = {
   readonly report: Reporter;
