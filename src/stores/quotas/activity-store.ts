@@ -2,10 +2,11 @@ import type {
   DeprecatedCall,
   DeprecatedOperation,
 } from "../../telemetry/history/deprecated-calls.ts";
+import type { AccountRef } from "./account-ref.ts";
 
 /** Requests of an account that were refused on a day of UTC, counted since 1970. */
 export type RefusalCount = {
-  readonly accountRef: { readonly environment: string; readonly account: string };
+  readonly accountRef: AccountRef;
   readonly day: number;
   readonly requests: number;
 };
