@@ -1,6 +1,18 @@
+import { formatDay } from "../../core/quota/days.ts";
+import type { MeterUse } from "../../core/quota/meters.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
-import { accountId } from "./account-ref.ts";
-import type { UncertainCharge } from "./outage-handler.ts";
+import { type AccountRef, accountId } from "./account-ref.ts";
+import type { LostSettlement } from "./count-corrections.ts";
+
+/**
+ * Units of an account that the store may have charged without a reply that says so, or may have
+ * charged twice; in a report of lost charges, those that it will never charge.
+ */
+export type UncertainCharge = {
+  readonly accountRef: AccountRef;
+  readonly units: number;
+  readonly meters?: readonly MeterUse[];
+};
 
 /**
  * Logs charges that are uncertain, if they have units at all. Returns their units, without those of
@@ -17,7 +29,7 @@ export function reportUncertain(
   return told.units;
 }
 
-/** So many accounts are named in one line of lost charges. */
+/** The most accounts that one line of lost charges names. */
 const LINE_ACCOUNTS_MAX = 1_000;
 
 /** Logs charges that are lost, by account. */
@@ -26,6 +38,16 @@ export function reportLostCharges(report: Reporter, charges: readonly UncertainC
   for (let at = 0; at < lost.length; at += LINE_ACCOUNTS_MAX) {
     report("error", "charges_lost", namedUnits(lost.slice(at, at + LINE_ACCOUNTS_MAX)));
   }
+}
+
+/** Logs what requests used beyond their holds, or less, and no count will ever have. */
+export function reportLostSettlement(
+  report: Reporter,
+  { environment, account }: AccountRef,
+  { day, meter, units, ids }: LostSettlement,
+): void {
+  const told = { environment, account, id: ids.join(" "), meter, units, day: formatDay(day) };
+  report("warn", "settlement_lost", told);
 }
 
 /**

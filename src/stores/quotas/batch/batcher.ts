@@ -1,6 +1,6 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
-import type { LostCount } from "../outage-handler.ts";
+import type { LostCount } from "../count-corrections.ts";
 import type { ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import { cacheDecision, findLostCount, type PacedKind, type RoundTrip } from "./cached-decision.ts";
 import {

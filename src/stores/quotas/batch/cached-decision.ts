@@ -14,7 +14,7 @@ import {
   windowStart,
 } from "../../../core/quota/windows.ts";
 import type { StoreClock } from "../../redis/store-clock.ts";
-import type { LostCount, WindowTotal } from "../outage-handler.ts";
+import type { LostCount, WindowTotal } from "../count-corrections.ts";
 import { sameLimits } from "./mergeable.ts";
 import { stillTold, type ToldWindows } from "./told-windows.ts";
 

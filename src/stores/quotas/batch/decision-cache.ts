@@ -4,7 +4,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, bucketOf, isAddressId } from "../account-ref.ts";
-import type { LostCount, WindowTotal } from "../outage-handler.ts";
+import type { LostCount, WindowTotal } from "../count-corrections.ts";
 import type { ChargeResult } from "../quota-store.ts";
 import {
   type CachedDecision,

@@ -2,7 +2,7 @@ import type { QuotaDecision } from "../../../core/quota/decide.ts";
 import { heldUnits } from "../../../core/quota/meters.ts";
 import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import type { StoreFailure } from "../../redis/store-failure.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
 import type { ChargeResult } from "../quota-store.ts";
 import type { MergedRequest } from "./call-queue.ts";
 

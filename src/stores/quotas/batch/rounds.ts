@@ -2,7 +2,8 @@ import { setTimeoutAfterPoll } from "../../../base/event-loop.ts";
 import type { QuotaDecision } from "../../../core/quota/decide.ts";
 import { isInMotion, lateFailure, type StoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
-import type { OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
+import type { OutageHandler } from "../outage-handler.ts";
 import type { AccountRequest } from "../quota-store.ts";
 import type { RoundTrip } from "./cached-decision.ts";
 import {

@@ -12,7 +12,7 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
-import { reportLostCharges } from "../charge-reports.ts";
+import { reportLostCharges, reportLostSettlement } from "../charge-reports.ts";
 import type {
   AccountBan,
   BanCause,
@@ -25,7 +25,6 @@ import type {
   ResetWindow,
   StorePolicy,
 } from "../quota-store.ts";
-import { reportLost } from "../settlement-lost.ts";
 import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
@@ -222,7 +221,7 @@ class MemoryStore implements QuotaStore {
       if (this.#historyMs === undefined || isAddressAccount(accountRef)) continue;
       const day = dayOf(chargedMs);
       if (this.#days.addMetered(accountRef, day, meter, units, nowMs)) continue;
-      reportLost(this.#options.report, accountRef, { day, meter, units, ids: [id] });
+      reportLostSettlement(this.#options.report, accountRef, { day, meter, units, ids: [id] });
     }
     this.#saver.changed = true;
   }

@@ -1,6 +1,6 @@
 import type { WindowCounts } from "../../../core/quota/window-count.ts";
 import { accountId } from "../account-ref.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { readState, type SavedAccount } from "./state-file.ts";
 

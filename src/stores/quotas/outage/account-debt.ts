@@ -2,8 +2,8 @@ import type { WindowUsage } from "../../../core/quota/decide.ts";
 import { heldUnits } from "../../../core/quota/meters.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import type { AccountRef } from "../account-ref.ts";
-import type { UncertainCharge, WindowTotal } from "../outage-handler.ts";
-import type { LostSettlement } from "../settlement-lost.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
+import type { LostSettlement, WindowTotal } from "../count-corrections.ts";
 
 /** Counts above `from`, up to `to`, that no quota event has reported. */
 type UntoldRange = { readonly from: number; readonly to: number };

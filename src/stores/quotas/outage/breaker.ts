@@ -2,7 +2,7 @@ import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import { isInMotion, type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import type { AccountRef } from "../account-ref.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
 import type { ChargeResult, FailurePolicy, StoreUnavailable } from "../quota-store.ts";
 import type { FallbackInputs } from "../redis/quota-store-options.ts";
 import type { AccountDebt } from "./account-debt.ts";
@@ -109,9 +109,7 @@ export class CircuitBreaker {
   prepare(): Promise<void> | undefined {
     const { quotaClient } = this.#context;
     const isReady =
-      quotaClient.knowsClock(this.#bucket) &&
-      !this.#debts.isDue &&
-      !this.#settlement.isUnderWay;
+      quotaClient.knowsClock(this.#bucket) && !this.#debts.isDue && !this.#settlement.isUnderWay;
     if (isReady) return this.#preparing;
     this.#preparing ??= this.#prepare().finally(() => {
       this.#preparing = undefined;

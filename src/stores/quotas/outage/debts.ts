@@ -3,7 +3,8 @@ import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quo
 import { costIn } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { BoundedAccounts } from "../bounded-accounts.ts";
-import type { OnSettlementLost, UncertainCharge, WindowTotal } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
+import type { OnSettlementLost, WindowTotal } from "../count-corrections.ts";
 import type { LateUsage } from "../quota-store.ts";
 import {
   type AccountDebt,

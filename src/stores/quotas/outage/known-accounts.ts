@@ -2,7 +2,8 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { costIn } from "../../../core/quota/windows.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, OutageHandler } from "../outage-handler.ts";
+import type { CountCorrections } from "../count-corrections.ts";
+import type { OutageHandler } from "../outage-handler.ts";
 import type { AccountRequest, ChargeResult } from "../quota-store.ts";
 import type { LocalQuotas, OutageContext } from "./local-quotas.ts";
 

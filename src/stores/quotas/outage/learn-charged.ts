@@ -2,7 +2,7 @@ import { closesMs } from "../../../core/quota/days.ts";
 import { windowEnd } from "../../../core/quota/windows.ts";
 import { isAddressAccount } from "../account-ref.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, WindowTotal } from "../outage-handler.ts";
+import type { CountCorrections, WindowTotal } from "../count-corrections.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import type { AccountDebt, WindowDebt } from "./account-debt.ts";
 import type { CountedUsage } from "./debts.ts";

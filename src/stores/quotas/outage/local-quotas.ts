@@ -10,7 +10,7 @@ import { rateLimitRefusal } from "../../../core/quota/rate-limit-info.ts";
 import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { BoundedAccounts } from "../bounded-accounts.ts";
-import type { OnSettlementLost } from "../outage-handler.ts";
+import type { OnSettlementLost } from "../count-corrections.ts";
 import type { AccountDebt, WindowKey } from "./account-debt.ts";
 import { Debts } from "./debts.ts";
 

@@ -6,7 +6,7 @@ import {
 } from "../../redis/store-failure.ts";
 import { accountId } from "../account-ref.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
-import type { UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 import {
   type AccountDebt,

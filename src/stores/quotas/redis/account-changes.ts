@@ -3,7 +3,7 @@ import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf, parseAccountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { WindowTotal } from "../count-corrections.ts";
 import type { AdminEvent } from "../quota-store.ts";
 import { type BanChange, banChangeOf, type ToldBan } from "./invalidation-message.ts";
 import { createInvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";

@@ -1,5 +1,5 @@
 import type { Ban } from "../../../core/quota/bans.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { WindowTotal } from "../count-corrections.ts";
 import { parseBan } from "./stored-bans.ts";
 import { formatWindowField } from "./window-fields.ts";
 

@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { type TellDenied, tellingDenied } from "../../redis/denied-rights.ts";
 import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../redis/script.ts";
 import { toReplyFailure, toStoreFailure } from "../../redis/store-failure.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { WindowTotal } from "../count-corrections.ts";
 import {
   banChangeOf,
   formatCounts,

@@ -1,7 +1,7 @@
 import { setTimeout as sleep, setImmediate as turn } from "node:timers/promises";
 import { type TellDenied, tellingDenied, tellingRefused } from "../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
-import type { WindowTotal } from "../outage-handler.ts";
+import type { WindowTotal } from "../count-corrections.ts";
 import { type BanChange, PENDING, parseNews, type ToldBan } from "./invalidation-message.ts";
 import type { InvalidationChannel } from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";

@@ -2,7 +2,9 @@ import type { ConnectionOptions } from "node:tls";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import type { RedisAddress } from "../../redis/single-link.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
-import type { CountCorrections, OutageHandler, UncertainCharge } from "../outage-handler.ts";
+import type { UncertainCharge } from "../charge-reports.ts";
+import type { CountCorrections } from "../count-corrections.ts";
+import type { OutageHandler } from "../outage-handler.ts";
 import type { AdminEvent, LateBan, LateUsage } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 

@@ -10,14 +10,9 @@ import { type StoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../account-ref.ts";
 import { Batcher } from "../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
-import { reportUncertain } from "../charge-reports.ts";
-import {
-  type CountCorrections,
-  DenyDuringOutage,
-  type LostCount,
-  type OutageHandler,
-  type UncertainCharge,
-} from "../outage-handler.ts";
+import { reportLostSettlement, reportUncertain, type UncertainCharge } from "../charge-reports.ts";
+import type { CountCorrections, LostCount } from "../count-corrections.ts";
+import { DenyDuringOutage, type OutageHandler } from "../outage-handler.ts";
 import type {
   AccountBan,
   BanCause,
@@ -32,7 +27,6 @@ import type {
   StorePart,
   StorePolicy,
 } from "../quota-store.ts";
-import { reportLost } from "../settlement-lost.ts";
 import { AccountChanges } from "./account-changes.ts";
 import { AccountEdits } from "./account-edits.ts";
 import { readDayHistory } from "./day-history.ts";
@@ -329,7 +323,7 @@ class RedisQuotaStore implements QuotaStore {
       onDayClosed: ({ environment, account }, units) => {
         report("warn", "day_closed", { store: address.shown, environment, account, units });
       },
-      onSettlementLost: (accountRef, lost) => reportLost(report, accountRef, lost),
+      onSettlementLost: (accountRef, lost) => reportLostSettlement(report, accountRef, lost),
     };
   }
 

@@ -3,7 +3,7 @@ import type { Link } from "../../redis/link.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 import { type AccountRef, accountId } from "../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../batch/decision-cache.ts";
-import type { LostCount } from "../outage-handler.ts";
+import type { LostCount } from "../count-corrections.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "./quota-client.ts";
 
 export type EvictionWatcher = {
