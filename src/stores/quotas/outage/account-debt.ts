@@ -138,28 +138,14 @@ function joined(one: WindowDebt["untold"], other: WindowDebt["untold"]): UntoldR
   return { from: Math.min(one.from, other.from), to: Math.max(one.to, other.to) };
 }
 
-/**
- * The part of debts that may be charged again if it is unknown whether the charge ran. Units are
- * taken back at most once (docs/reference/store.md#late-answers).
- */
-export function withoutTakeBacks(owed: readonly AccountDebt[]): AccountDebt[] {
-  return partOf(owed, ({ units }) => units > 0);
-}
-
-/** The part that `withoutTakeBacks` leaves out. */
+/** The parts of debts that are taken back, or cancelled: no unit is taken back twice. */
 export function takeBacksOf(owed: readonly AccountDebt[]): AccountDebt[] {
-  return partOf(owed, ({ units }) => units <= 0);
-}
-
-function partOf(
-  owed: readonly AccountDebt[],
-  isIn: (part: { readonly units: number }) => boolean,
-): AccountDebt[] {
+  const isTakenBack = ({ units }: { readonly units: number }) => units <= 0;
   return owed.map((debt) => ({
     ...debt,
-    windows: debt.windows.filter(isIn),
-    days: debt.days.filter(isIn),
-    meters: debt.meters.filter(isIn),
+    windows: debt.windows.filter(isTakenBack),
+    days: debt.days.filter(isTakenBack),
+    meters: debt.meters.filter(isTakenBack),
   }));
 }
 

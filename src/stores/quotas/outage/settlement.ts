@@ -15,7 +15,6 @@ import {
   negated,
   takeBacksOf,
   takeBackUnits,
-  withoutTakeBacks,
 } from "./account-debt.ts";
 import type { Debts } from "./debts.ts";
 import { type ChargedAccount, chargeLate, type LateChargeReply } from "./late-charge.ts";
@@ -205,7 +204,11 @@ export class DebtSettlement {
     }
   }
 
-  /** Called when a call will have no answer any more. If it may have run, nothing is given back again. */
+  /**
+   * Called when a call will have no answer any more. If it may have run, it is uncertain whether its
+   * units were charged or taken back, and no unit is taken back once more
+   * (docs/reference/store.md#late-answers).
+   */
   #onLost(batch: readonly AccountDebt[], { code, executed }: StoreFailure): void {
     // The script uses every other right before it charges anything.
     if (code === "NOPERM" || executed === "no") return;
@@ -215,7 +218,7 @@ export class DebtSettlement {
     for (const { accountRef, meters } of takeBacks) {
       for (const each of meters) onSettlementLost(accountRef, each);
     }
-    const charges = [...withoutTakeBacks(batch).map(chargeOf), ...takeBackUnits(takeBacks)];
+    const charges = [...batch.map(chargeOf), ...takeBackUnits(batch)];
     const some = charges.filter(({ units, meters = [] }) => units > 0 || meters.length > 0);
     if (some.length > 0) onUncertain(some);
   }
@@ -225,11 +228,11 @@ function inTime<T>(answer: Promise<T>, giveUpMs: number): Promise<T> {
   return withTimeout(answer, Math.max(0, giveUpMs - performance.now()));
 }
 
+/** The units of an account that are charged, without those that are taken back. */
 function chargeOf(debt: AccountDebt): UncertainCharge {
-  const meters = debt.meters.map(({ meter, units }) => ({ name: meter, units }));
-  return {
-    accountRef: debt.accountRef,
-    units: debtUnits(debt),
-    ...(meters.length > 0 ? { meters } : {}),
-  };
+  const meters = debt.meters
+    .filter(({ units }) => units > 0)
+    .map(({ meter, units }) => ({ name: meter, units }));
+  const charge = { accountRef: debt.accountRef, units: debtUnits(debt) };
+  return meters.length > 0 ? { ...charge, meters } : charge;
 }
