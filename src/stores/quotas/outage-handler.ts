@@ -129,16 +129,6 @@ export class DenyDuringOutage implements OutageHandler {
     return refused;
   }
 
-  /** Does nothing: a store with this handler serves no requests, and the holds stand. */
-  settle(): void {}
-
-  onCallEnd(_queue: number, _failure: StoreFailure | undefined): void {}
-
-  /** Does nothing: this handler has no debts. */
-  onCallTimeout(): void {}
-
-  onLateDecision(): void {}
-
   lastKnown(
     _accountRef: AccountRef,
     _limits: readonly Limit[],
@@ -146,11 +136,6 @@ export class DenyDuringOutage implements OutageHandler {
   ): QuotaDecision | undefined {
     return known;
   }
-
-  /** Does nothing: what a store with this handler knows answers no request. */
-  onReading(): void {}
-
-  reconfigure(): void {}
 
   lostUnits(): number {
     return 0;
@@ -164,8 +149,13 @@ export class DenyDuringOutage implements OutageHandler {
     return undefined;
   }
 
-  /** Does nothing: this handler has no debts. */
+  // Nothing is owed, and nothing that is known answers a request: holds stand as they are.
+  settle(): void {}
+  onCallEnd(_queue: number, _failure: StoreFailure | undefined): void {}
+  onCallTimeout(): void {}
+  onLateDecision(): void {}
+  onReading(): void {}
+  reconfigure(): void {}
   dropOwed(): void {}
-
   async close(): Promise<void> {}
 }
