@@ -305,7 +305,7 @@ export class CircuitBreaker {
       nowMs: clock?.() ?? storeClock.now(),
       latestMs: clock?.() ?? storeClock.latestNow(),
       gateways: this.#peers.gateways,
-      pending: this.#peers.pendingBefore,
+      pendingBefore: this.#peers.pendingBefore,
       knownCount: (counter, startMs) => decisionCache.countOf(accountRef, counter, startMs),
     };
   }

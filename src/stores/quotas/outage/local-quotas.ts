@@ -38,11 +38,8 @@ export type OutageContext = {
   readonly latestMs: number;
   /** The number of gateways that share a limit. */
   readonly gateways: number;
-  /**
-   * The number of other gateways that may not have charged yet their admissions of an earlier
-   * outage.
-   */
-  readonly pending: number;
+  /** The number of other gateways that may still owe their shares of an earlier outage. */
+  readonly pendingBefore: number;
   /** The last known count of a counter in the window that starts at `startMs`; 0 if there is none. */
   readonly knownCount: (counter: string, startMs: number) => number;
 };
@@ -131,12 +128,10 @@ export class LocalQuotas {
   /** Counts one request and admits it, even if its windows are full (`onStoreFailure: allow`). */
   admit(accountRef: AccountRef, quotaRequest: QuotaRequest, context: OutageContext): QuotaDecision {
     const local = this.#local(accountId(accountRef));
-    const counted = {
-      ...quotaRequest,
-      limits: quotaRequest.limits.map(unlimited),
-      bans: undefined,
-      requests: 1,
-    };
+    const limits = quotaRequest.limits.map((limit) => {
+      return { ...limit, limit: Number.MAX_SAFE_INTEGER };
+    });
+    const counted = { ...quotaRequest, limits, bans: undefined, requests: 1 };
     const { account, decision } = decide(local.account, counted, context.nowMs);
     local.account = account;
     this.debts.add(accountRef, quotaRequest, decision.windows, context.nowMs);
@@ -198,17 +193,14 @@ export class LocalQuotas {
     context: OutageContext,
   ): readonly number[] {
     const local = this.#local(accountId(accountRef));
+    const isMoving = this.debts.isDeferred(accountRef);
     return limits.map((limit) => {
       if (limit.observed) return 0;
       const others =
         pending === 0 ? 0 : pending * this.#share(accountRef, local, limit, context).most;
-      return Math.min(limit.limit, others + this.#deferred(accountRef, limit, context));
+      const own = isMoving ? this.debts.owedIn(accountRef, windowAt(limit, context.nowMs)) : 0;
+      return Math.min(limit.limit, others + own);
     });
-  }
-
-  #deferred(accountRef: AccountRef, limit: Limit, { nowMs }: OutageContext): number {
-    if (!this.debts.isDeferred(accountRef)) return 0;
-    return this.debts.owedIn(accountRef, windowAt(limit, nowMs));
   }
 
   /**
@@ -287,7 +279,7 @@ export class LocalQuotas {
     const counted = this.#counted(accountRef, window, context) - usedLocally(local, window);
     const own = shareOf(of, counted, context.gateways);
     const most = Math.max(own, isSame ? before.most : 0);
-    const left = Math.max(0, of - counted - context.pending * most);
+    const left = Math.max(0, of - counted - context.pendingBefore * most);
     const share = { ...window, of, limit: Math.min(own, left), most, outage: this.#outage };
     local.shares[at < 0 ? local.shares.length : at] = share;
     return share;
@@ -310,8 +302,4 @@ function usedLocally({ account }: LocalAccount, { counter, startMs }: WindowKey)
 function windowAt(limit: Limit, nowMs: number): WindowKey {
   const startMs = windowStart(limit.window, nowMs, limit.calendar);
   return { counter: counterName(limit), startMs };
-}
-
-function unlimited(limit: Limit): Limit {
-  return { ...limit, limit: Number.MAX_SAFE_INTEGER };
 }

@@ -19,17 +19,17 @@ export class SettlementQueues {
     this.#send = send;
   }
 
-  add(number: number, debt: AccountDebt): void {
+  add(queue: number, debt: AccountDebt): void {
     if (this.#waiting.size === 0) setImmediate(() => this.#sendAll());
-    const waiting = this.#waiting.get(number);
-    if (waiting === undefined) this.#waiting.set(number, [debt]);
+    const waiting = this.#waiting.get(queue);
+    if (waiting === undefined) this.#waiting.set(queue, [debt]);
     else waiting.push(debt);
   }
 
   /** Takes out the settlements of a queue that were not sent yet. */
-  take(number: number): readonly AccountDebt[] {
-    const waiting = this.#waiting.get(number) ?? [];
-    this.#waiting.delete(number);
+  take(queue: number): readonly AccountDebt[] {
+    const waiting = this.#waiting.get(queue) ?? [];
+    this.#waiting.delete(queue);
     return waiting;
   }
 
@@ -42,9 +42,9 @@ export class SettlementQueues {
   #sendAll(): void {
     const all = this.#waiting;
     this.#waiting = new Map();
-    for (const [number, waiting] of all) {
+    for (const [queue, waiting] of all) {
       while (waiting.length > 0) {
-        const sending = this.#send(waiting.splice(0, CALL_ACCOUNTS_MAX), number);
+        const sending = this.#send(waiting.splice(0, CALL_ACCOUNTS_MAX), queue);
         this.#sending.add(sending);
         void sending.then(() => this.#sending.delete(sending));
       }

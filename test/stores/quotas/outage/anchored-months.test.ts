@@ -77,7 +77,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
       const knownCount = (counter: string, startMs: number) => {
         return decisionCache.countOf(accountRef, counter, startMs);
       };
-      const context = { nowMs: atMs, latestMs: atMs, gateways: 2, pending: 0, knownCount };
+      const context = { nowMs: atMs, latestMs: atMs, gateways: 2, pendingBefore: 0, knownCount };
       let admitted = 0;
       for (let i = 0; i < 9; i++) {
         admitted += local.decide(accountRef, asking(6), context).decision.granted;

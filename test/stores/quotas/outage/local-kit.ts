@@ -36,5 +36,5 @@ export function terms({ last, ...more }: Terms = {}): OutageContext {
     return found?.resetMs === windowEnd(counterWindow(counter), startMs) ? found.used : 0;
   };
   const { nowMs = NOON, latestMs = nowMs } = more;
-  return { gateways: 1, pending: 0, knownCount, ...more, nowMs, latestMs };
+  return { gateways: 1, pendingBefore: 0, knownCount, ...more, nowMs, latestMs };
 }

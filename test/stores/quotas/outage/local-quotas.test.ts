@@ -141,7 +141,7 @@ describe("a second outage while other gateways may owe their shares of the first
     accounts.debts.take();
     accounts.beginOutage();
     const last = toldBy(quotaRequest, 25, NOON);
-    const again = terms({ gateways: 3, last, pending: 1 });
+    const again = terms({ gateways: 3, last, pendingBefore: 1 });
     assert.equal(
       admitted(accounts, quotaRequest, again),
       12,
@@ -149,7 +149,7 @@ describe("a second outage while other gateways may owe their shares of the first
     );
     accounts.debts.take();
     accounts.beginOutage();
-    const both = terms({ gateways: 3, last, pending: 2 });
+    const both = terms({ gateways: 3, last, pendingBefore: 2 });
     assert.equal(admitted(accounts, quotaRequest, both), 0, "two shares of 20 leave nothing of 35");
     assert.equal(
       accounts.decide(accountRef, quotaRequest, both).outcome,
