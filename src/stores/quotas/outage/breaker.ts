@@ -35,7 +35,7 @@ const CHARGE_AWAY_MS = 500;
 export class CircuitBreaker {
   readonly #context: BreakerContext;
   readonly #bucket: number;
-  readonly #accounts: LocalQuotas;
+  readonly #localQuotas: LocalQuotas;
   readonly #debts: Debts;
   readonly known: KnownAccounts;
   readonly #settlement: DebtSettlement;
@@ -56,13 +56,13 @@ export class CircuitBreaker {
     this.#bucket = bucket;
     this.#peers = new OutagePeers(context);
     const { quotaClient, decisionCache, onUncertain, corrections } = context;
-    this.#accounts = new LocalQuotas(accountsMax, corrections.onSettlementLost);
+    this.#localQuotas = new LocalQuotas(accountsMax, corrections.onSettlementLost);
     this.known = new KnownAccounts({
-      ...{ decisionCache, corrections, accounts: this.#accounts },
+      ...{ decisionCache, corrections, localQuotas: this.#localQuotas },
       mode: () => this.#outageMode(),
       outageContext: (accountRef) => this.#outageContext(accountRef),
     });
-    const { debts } = this.#accounts;
+    const { debts } = this.#localQuotas;
     this.#debts = debts;
     this.#settlement = new DebtSettlement({
       ...{ quotaClient, debts, decisionCache, onUncertain },
@@ -91,10 +91,10 @@ export class CircuitBreaker {
     if (policy.onStoreFailure === "deny") return { unavailable: true };
     const context = this.#outageContext(accountRef);
     if (policy.onStoreFailure === "allow") {
-      const decision = this.#accounts.admit(accountRef, quotaRequest, context);
+      const decision = this.#localQuotas.admit(accountRef, quotaRequest, context);
       return { decision, requestsAfter: 0, admitted: true, by: "local" };
     }
-    const { decision, outcome } = this.#accounts.decide(accountRef, quotaRequest, context);
+    const { decision, outcome } = this.#localQuotas.decide(accountRef, quotaRequest, context);
     const admitted = outcome === "admitted";
     const by = outcome === "share" ? "share" : "local";
     const answer = { decision, requestsAfter: 0, admitted, by } as const;
@@ -188,7 +188,7 @@ export class CircuitBreaker {
    */
   async settleMeters(batch: readonly AccountDebt[]): Promise<void> {
     // Ahead of the call, which may have no answer: what was used is known already.
-    this.#accounts.settleShares(batch);
+    this.#localQuotas.settleShares(batch);
     const { kept = [], sent = [] } = Object.groupBy(batch, (debt) => {
       const isOwed = this.#debts.owesTo(debt) || this.#settlement.owesTo(debt);
       const isKept = this.isTripped || isOwed || this.#debts.isDeferred(debt.accountRef);
@@ -240,7 +240,7 @@ export class CircuitBreaker {
   onHeartbeat(peers: Peers): void {
     if (this.isTripped) {
       // Requests admitted until now stay counted, and are not part of the new shares.
-      if (this.#peers.recount()) this.#accounts.beginOutage();
+      if (this.#peers.recount()) this.#localQuotas.beginOutage();
       return;
     }
     if (this.isSettled) this.#onStoreBack();
@@ -252,7 +252,7 @@ export class CircuitBreaker {
   reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
     const { pending } = this.#peers;
     if (pending === 0 && !this.#debts.isDeferred(accountRef)) return undefined;
-    return this.#accounts.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
+    return this.#localQuotas.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
   }
 
   #onStoreBack(): void {
@@ -264,7 +264,7 @@ export class CircuitBreaker {
   #endIfSettled(): void {
     if (this.#began !== undefined || !this.isSettled || this.#peers.pending > 0) return;
     this.#peers.end();
-    this.#accounts.endOutage();
+    this.#localQuotas.endOutage();
   }
 
   async #prepare(): Promise<void> {
@@ -287,8 +287,8 @@ export class CircuitBreaker {
     if (isHeld && isInMotion(failure)) return;
     const isAwaited = this.#peers.begin();
     if (isHeld) return;
-    if (isAwaited) this.#accounts.beginOutage();
-    else this.#accounts.endOutage();
+    if (isAwaited) this.#localQuotas.beginOutage();
+    else this.#localQuotas.endOutage();
   }
 
   /** See KnownAccountsOptions.mode. */

@@ -173,7 +173,7 @@ export class Debts {
     return owed;
   }
 
-  /** Puts back the debts that could not be charged, and adds them to those made since. */
+  /** Adds debts that were not charged to those made since. */
   restore(owed: readonly AccountDebt[]): void {
     for (const debt of owed) this.#put(debt);
   }

@@ -10,7 +10,7 @@ import type { LocalQuotas, OutageContext } from "./local-quotas.ts";
 type KnownAccountsOptions = {
   readonly decisionCache: DecisionCache;
   readonly corrections: Pick<CountCorrections, "onBanned" | "onCounted">;
-  readonly accounts: LocalQuotas;
+  readonly localQuotas: LocalQuotas;
   /** How requests without an answer are admitted now; undefined if no outage admits any. */
   readonly mode: () => "local" | "allow" | undefined;
   readonly outageContext: (accountRef: AccountRef) => OutageContext;
@@ -29,27 +29,27 @@ export class KnownAccounts {
 
   /** See OutageHandler.withOwed. */
   withOwed(accountRef: AccountRef, refused: ChargeResult): ChargeResult {
-    const { debts } = this.#options.accounts;
+    const { debts } = this.#options.localQuotas;
     if (!debts.hasAny) return refused;
     return { ...refused, decision: debts.countIn(accountRef, refused.decision) };
   }
 
   /** See OutageHandler.lastKnown. */
   lastKnown(...[accountRef, limits, known, options]: Parameters<OutageHandler["lastKnown"]>) {
-    const { accounts, mode, outageContext } = this.#options;
+    const { localQuotas, mode, outageContext } = this.#options;
     const admitting = mode();
     if (admitting === undefined) return known;
     // Beside a ban, a refusal tells the whole limits.
     if (options.isRead || known?.ban !== undefined) {
-      return known && accounts.debts.countIn(accountRef, known);
+      return known && localQuotas.debts.countIn(accountRef, known);
     }
-    return accounts.peek(accountRef, limits, outageContext(accountRef), admitting);
+    return localQuotas.peek(accountRef, limits, outageContext(accountRef), admitting);
   }
 
   /** See OutageHandler.onLateDecision. */
   onLateDecision({ accountRef, quotaRequest }: AccountRequest, decision: QuotaDecision): void {
-    const { accounts, decisionCache, corrections } = this.#options;
-    const { debts } = accounts;
+    const { localQuotas, decisionCache, corrections } = this.#options;
+    const { debts } = localQuotas;
     this.#learnBan(accountRef, quotaRequest, decision);
     if (
       decision.granted === 0 ||
@@ -66,8 +66,8 @@ export class KnownAccounts {
 
   /** See OutageHandler.onReading. */
   onReading(accountRef: AccountRef, { windows, ban, nowMs }: QuotaDecision): void {
-    const { accounts, decisionCache } = this.#options;
-    const totals = accounts.debts.totalsOf(accountRef, windows);
+    const { localQuotas, decisionCache } = this.#options;
+    const totals = localQuotas.debts.totalsOf(accountRef, windows);
     // An unused window is told as unused anyway, and an account may have many operations.
     const counts = totals.filter(({ counter, startMs, used }) => {
       return used > 0 || decisionCache.countOf(accountRef, counter, startMs) > 0;
@@ -79,10 +79,10 @@ export class KnownAccounts {
   /** Reports a ban that no request was told, and refuses for it from now on. */
   #learnBan(accountRef: AccountRef, { plan }: QuotaRequest, decision: QuotaDecision): void {
     const { ban, newBan: earned, nowMs } = decision;
-    const { accounts, decisionCache, corrections } = this.#options;
+    const { localQuotas, decisionCache, corrections } = this.#options;
     if (earned === undefined) return;
     if (ban !== undefined) decisionCache.learnBan(accountRef, ban, nowMs);
-    if (accounts.isBanned(accountRef, nowMs)) return;
+    if (localQuotas.isBanned(accountRef, nowMs)) return;
     corrections.onBanned({ accountRef, plan, decision, earned });
   }
 }

@@ -3,8 +3,8 @@ import { lacksReason, type StoreFailure } from "../../redis/store-failure.ts";
 import type { FailurePolicy } from "../quota-store.ts";
 import type { QuotaClient } from "../redis/quota-client.ts";
 
-/** An outage of a Cluster whose buckets just tripped, while other buckets are probed for it. */
-type Tripping = { readonly began: StoreFailure; readonly buckets: Set<number> };
+/** An outage by the failure that began it, and the buckets that tripped for it. */
+type Outage = { readonly began: StoreFailure; readonly buckets: Set<number> };
 
 type OutageReportsInputs = {
   readonly report: Reporter;
@@ -17,7 +17,8 @@ type OutageReportsInputs = {
 /** Logs outages of the store: each once when it begins, each bucket once when it is back. */
 export class OutageReports {
   readonly #inputs: OutageReportsInputs;
-  #tripping: Tripping | undefined;
+  /** The outage of a Cluster for which the other buckets are probed now. */
+  #probing: Outage | undefined;
   /**
    * An outage that began with a lost connection. It is told after the next probe, when the link
    * knows what keeps a new one from being made.
@@ -33,33 +34,33 @@ export class OutageReports {
   }
 
   /**
-   * The breaker of a bucket tripped. Returns the outage if the other buckets are to be probed for
-   * it before `tellTripping`.
+   * Called when the breaker of a bucket has tripped. Returns the outage if the other buckets are to be
+   * probed for it before `tellOutage`.
    */
-  tripped(bucket: number, began: StoreFailure): Tripping | undefined {
+  onTrip(bucket: number, began: StoreFailure): Outage | undefined {
     if (this.#back.has(bucket)) this.tellBack();
-    if (this.#tripping !== undefined) {
-      this.#tripping.buckets.add(bucket);
+    if (this.#probing !== undefined) {
+      this.#probing.buckets.add(bucket);
       return undefined;
     }
-    const tripping = { began, buckets: new Set([bucket]) };
+    const outage = { began, buckets: new Set([bucket]) };
     if (this.#inputs.link.clustered) {
-      this.#tripping = tripping;
-      return tripping;
+      this.#probing = outage;
+      return outage;
     }
     if (lacksReason(began)) this.#untold = began;
-    else this.#tellAway(tripping);
+    else this.#tellAway(outage);
     return undefined;
   }
 
-  /** Logs an outage, unless that was done meanwhile. */
-  tellTripping(tripping: Tripping): void {
-    if (this.#tripping !== tripping) return;
-    this.#tripping = undefined;
-    this.#tellAway(tripping);
+  /** Logs an outage that `onTrip` returned, once. */
+  tellOutage(outage: Outage): void {
+    if (this.#probing !== outage) return;
+    this.#probing = undefined;
+    this.#tellAway(outage);
   }
 
-  /** The link knows now why the connection of an outage was lost. */
+  /** Called when the link knows why it has no connection: logs the outage that began by losing one. */
   tellUntold(): void {
     const began = this.#untold;
     if (began === undefined) return;
@@ -68,7 +69,7 @@ export class OutageReports {
     this.#tellAway({ began: way.ok ? began : way.failure, buckets: new Set([0]) });
   }
 
-  /** A bucket is back. `tellBack` logs it, with others whose probes end soon. */
+  /** Called when a bucket is back. `tellBack` logs it, with others whose probes end soon. */
   onBack(bucket: number, accountsCharged: number): void {
     this.#back.set(bucket, accountsCharged);
   }
@@ -79,9 +80,9 @@ export class OutageReports {
     const buckets = [...this.#back.keys()];
     const accountsCharged = [...this.#back.values()].reduce((sum, accounts) => sum + accounts, 0);
     this.#back.clear();
-    const tripping = this.#tripping;
-    if (tripping !== undefined && buckets.some((bucket) => tripping.buckets.has(bucket)))
-      this.tellTripping(tripping);
+    const outage = this.#probing;
+    if (outage !== undefined && buckets.some((bucket) => outage.buckets.has(bucket)))
+      this.tellOutage(outage);
     this.tellForgotten();
     this.#inputs.report("info", "store_back", { accountsCharged, ...this.#named(buckets) });
   }
@@ -93,7 +94,7 @@ export class OutageReports {
     if (units > 0) this.#inputs.report("error", "charges_lost", { units });
   }
 
-  #tellAway({ began: { code, message: why }, buckets }: Tripping): void {
+  #tellAway({ began: { code, message: why }, buckets }: Outage): void {
     const { report, mode } = this.#inputs;
     report("error", "store_away", { code, why, mode: mode(), ...this.#named([...buckets]) });
   }

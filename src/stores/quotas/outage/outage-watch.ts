@@ -63,9 +63,9 @@ export class OutageWatch {
     const { reports } = this.#options;
     const began = this.#breaker(bucket).trip(failure);
     this.#schedule(PROBE_MS);
-    const tripping = reports.tripped(bucket, began);
-    if (tripping === undefined) return;
-    void this.#probeOpen().finally(() => reports.tellTripping(tripping));
+    const outage = reports.onTrip(bucket, began);
+    if (outage === undefined) return;
+    void this.#probeOpen().finally(() => reports.tellOutage(outage));
   }
 
   /**
