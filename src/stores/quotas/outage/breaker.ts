@@ -198,7 +198,8 @@ export class CircuitBreaker {
     if (sent.length === 0) return;
     const endSettling = this.#context.decisionCache.beginSettling(sent);
     // Debts of a call that fails are kept, and charged before the next decision.
-    await this.#settlement.charge(sent, CHARGE_LATE_MS).catch(() => undefined);
+    const endMs = performance.now() + CHARGE_LATE_MS;
+    await this.#settlement.charge(sent, endMs).catch(() => undefined);
     endSettling();
   }
 
@@ -252,7 +253,12 @@ export class CircuitBreaker {
   reservedFor(accountRef: AccountRef, limits: readonly Limit[]): readonly number[] | undefined {
     const { pending } = this.#peers;
     if (pending === 0 && !this.#debts.isDeferred(accountRef)) return undefined;
-    return this.#localQuotas.reservedFor(accountRef, limits, pending, this.#outageContext(accountRef));
+    return this.#localQuotas.reservedFor(
+      accountRef,
+      limits,
+      pending,
+      this.#outageContext(accountRef),
+    );
   }
 
   #onStoreBack(): void {

@@ -47,7 +47,7 @@ export class DebtSettlement {
   #retrying: Promise<void> | undefined;
   /** By account: debts that were taken to be charged, while the store has not answered. */
   readonly #underWay = new Map<string, AccountDebt>();
-  /** The batches of the calls without an answer, those of `charge` among them. */
+  /** The batches of the calls without an answer. */
   readonly #calls = new Set<readonly AccountDebt[]>();
 
   constructor(options: SettlementOptions) {
@@ -114,54 +114,12 @@ export class DebtSettlement {
   }
 
   /**
-   * Charges debts that are not among those kept here, in one call. They are kept if it fails, and then
-   * it rejects.
+   * Charges debts that were taken out, or were never kept, in one call, until `endMs` on
+   * performance.now() at the latest. Rejects if there was no answer. The call counts as not run then:
+   * the units it would have charged are owed again. The units it would have given back are only given
+   * back again if it certainly did not run.
    */
-  charge(batch: readonly AccountDebt[], timeoutMs: number): Promise<void> {
-    return this.#charge(batch, performance.now() + timeoutMs);
-  }
-
-  /** Charges as many accounts in one call as fit. */
-  async #chargeAll(giveUpMs: number): Promise<number> {
-    while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), giveUpMs);
-    const { debts } = this.#options;
-    const owed = debts.take();
-    for (const debt of owed) this.#underWay.set(accountId(debt.accountRef), debt);
-    let at = 0;
-    try {
-      while (at < owed.length) {
-        const batch = owed.slice(at, at + CALL_ACCOUNTS_MAX);
-        at += batch.length;
-        await this.#charge(batch, giveUpMs);
-        for (const { accountRef } of batch) this.#underWay.delete(accountId(accountRef));
-      }
-    } finally {
-      this.#underWay.clear();
-      debts.restore(owed.slice(at));
-    }
-    return owed.filter(({ accountRef }) => !debts.isDeferred(accountRef)).length;
-  }
-
-  async #chargeDeferred(giveUpMs: number): Promise<void> {
-    const { debts } = this.#options;
-    let isMoving = false;
-    while (debts.hasDeferred && !isMoving) {
-      const batch = debts.takeDeferred(CALL_ACCOUNTS_MAX);
-      if (batch.length === 0) return;
-      try {
-        await this.#charge(batch, giveUpMs);
-      } finally {
-        debts.endRetry(batch);
-      }
-      isMoving = batch.some(({ accountRef }) => debts.isDeferred(accountRef));
-    }
-  }
-
-  /**
-   * A call without an answer counts as not run: the units it would have charged are owed again. The
-   * units it would have given back are only given back again if it certainly did not run.
-   */
-  async #charge(batch: readonly AccountDebt[], endMs: number): Promise<void> {
+  async charge(batch: readonly AccountDebt[], endMs: number): Promise<void> {
     const { quotaClient, debts } = this.#options;
     const giveUpMs = Math.min(endMs, performance.now() + CALL_MS_MAX);
     this.#calls.add(batch);
@@ -187,12 +145,48 @@ export class DebtSettlement {
     }
   }
 
+  /** Charges as many accounts in one call as fit. */
+  async #chargeAll(endMs: number): Promise<number> {
+    while (this.#unanswered.size > 0) await inTime(Promise.all(this.#unanswered), endMs);
+    const { debts } = this.#options;
+    const owed = debts.take();
+    for (const debt of owed) this.#underWay.set(accountId(debt.accountRef), debt);
+    let at = 0;
+    try {
+      while (at < owed.length) {
+        const batch = owed.slice(at, at + CALL_ACCOUNTS_MAX);
+        at += batch.length;
+        await this.charge(batch, endMs);
+        for (const { accountRef } of batch) this.#underWay.delete(accountId(accountRef));
+      }
+    } finally {
+      this.#underWay.clear();
+      debts.restore(owed.slice(at));
+    }
+    return owed.filter(({ accountRef }) => !debts.isDeferred(accountRef)).length;
+  }
+
+  async #chargeDeferred(endMs: number): Promise<void> {
+    const { debts } = this.#options;
+    let isMoving = false;
+    while (debts.hasDeferred && !isMoving) {
+      const batch = debts.takeDeferred(CALL_ACCOUNTS_MAX);
+      if (batch.length === 0) return;
+      try {
+        await this.charge(batch, endMs);
+      } finally {
+        debts.endRetry(batch);
+      }
+      isMoving = batch.some(({ accountRef }) => debts.isDeferred(accountRef));
+    }
+  }
+
   /**
    * While a slot of a Cluster moves, its accounts are on both nodes, and so may be the hashes of one
    * account. Such an account stays owed, and keeps no other from being charged.
    */
-  async #chargeSingly(batch: readonly AccountDebt[], giveUpMs: number): Promise<void> {
-    const charges = batch.map((debt) => this.#charge([debt], giveUpMs));
+  async #chargeSingly(batch: readonly AccountDebt[], endMs: number): Promise<void> {
+    const charges = batch.map((debt) => this.charge([debt], endMs));
     for (const ended of await Promise.allSettled(charges)) {
       if (ended.status === "rejected") throw ended.reason;
     }
