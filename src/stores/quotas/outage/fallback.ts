@@ -50,7 +50,7 @@ export class Fallback implements OutageHandler {
   });
   readonly #reports: OutageReports;
   readonly #watch: OutageWatch;
-  #dropped = false;
+  #hasDropped = false;
 
   constructor(inputs: FallbackInputs, options: FallbackOptions) {
     const { now: clock, policy, prefix, report, accountsMax = ACCOUNTS_MAX } = options;
@@ -168,8 +168,8 @@ export class Fallback implements OutageHandler {
 
   /** Units that are owed again because a call fails afterwards were told by then. */
   dropOwed(): void {
-    if (this.#dropped) return;
-    this.#dropped = true;
+    if (this.#hasDropped) return;
+    this.#hasDropped = true;
     this.#reports.tellForgotten();
     reportLostCharges(
       this.#report,

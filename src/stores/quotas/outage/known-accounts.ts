@@ -51,17 +51,14 @@ export class KnownAccounts {
     const { localQuotas, decisionCache, corrections } = this.#options;
     const { debts } = localQuotas;
     this.#learnBan(accountRef, quotaRequest, decision);
-    if (
-      decision.granted === 0 ||
-      decision.windows.every((one) => costIn(one, quotaRequest.cost ?? 1) === 0)
-    ) {
-      return;
-    }
+    const { cost = 1, plan } = quotaRequest;
+    const { granted, windows, nowMs } = decision;
+    const isCharged = granted > 0 && windows.some((one) => costIn(one, cost) !== 0);
+    if (!isCharged) return;
     for (const usage of debts.subtract(accountRef, quotaRequest, decision)) {
-      corrections.onCounted({ accountRef, plan: quotaRequest.plan, usage });
+      corrections.onCounted({ accountRef, plan, usage });
     }
-    const totals = debts.totalsOf(accountRef, decision.windows);
-    decisionCache.learnCounts(accountRef, totals, decision.nowMs);
+    decisionCache.learnCounts(accountRef, debts.totalsOf(accountRef, windows), nowMs);
   }
 
   /** See OutageHandler.onReading. */

@@ -20,8 +20,8 @@ const PROBE_MS = 500;
 const SETTLE_MS = 100;
 
 /**
- * Sets the pace of the heartbeats, and finds out by them which parts of the store are away and which
- * are back: it trips the circuit breakers of the ones and closes those of the others.
+ * Sets the pace of the heartbeats, and learns from them which parts of the store are away: trips the
+ * circuit breakers of those, and closes the breakers of parts that are back.
  */
 export class OutageWatch {
   readonly #options: OutageWatchOptions;
@@ -30,8 +30,8 @@ export class OutageWatch {
   /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
   readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
-  #hastened = false;
-  #stopped = false;
+  #isHastened = false;
+  #isStopped = false;
 
   constructor(options: OutageWatchOptions) {
     this.#options = options;
@@ -44,7 +44,7 @@ export class OutageWatch {
 
   /** Called when the first attempt to connect has ended. */
   start(): void {
-    if (this.#stopped) return;
+    if (this.#isStopped) return;
     const { clustered, health } = this.#options.context.quotaClient.link;
     const way = health();
     if (way.ok || this.#breaker(0).isTripped) void this.#runHeartbeat();
@@ -54,7 +54,7 @@ export class OutageWatch {
   }
 
   stop(): void {
-    this.#stopped = true;
+    this.#isStopped = true;
     clearTimeout(this.#timer);
   }
 
@@ -75,14 +75,14 @@ export class OutageWatch {
   hasten(): void {
     const { context, heartbeat } = this.#options;
     const { onStoreFailure } = context.policy;
-    if (this.#hastened || heartbeat.gateways() === 1 || onStoreFailure !== "local") return;
-    this.#hastened = true;
+    if (this.#isHastened || heartbeat.gateways() === 1 || onStoreFailure !== "local") return;
+    this.#isHastened = true;
     this.#schedule(SETTLE_MS);
   }
 
   #schedule(ms: number): void {
     clearTimeout(this.#timer);
-    if (!this.#stopped) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
+    if (!this.#isStopped) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
   }
 
   /** Sends a heartbeat, and probes the breakers that are tripped. */
@@ -94,7 +94,7 @@ export class OutageWatch {
     reports.tellUntold();
     reports.tellBack();
     await beating;
-    this.#hastened = false;
+    this.#isHastened = false;
     const awaitsPeers = breakers.some((breaker) => !breaker.isTripped && breaker.awaitsPeers);
     this.#schedule(awaitsPeers ? SETTLE_MS : this.away.length > 0 ? PROBE_MS : BEAT_MS);
   }
