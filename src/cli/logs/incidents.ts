@@ -1,19 +1,9 @@
 import { DAY_MS, dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId, bucketOf } from "../../stores/quotas/account-ref.ts";
-import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
-import type { HasReplaced } from "./balance.ts";
-import type { Period } from "./log-span.ts";
-
-/** A process that was killed may have served this long before and after its lines. */
-const UNLOGGED_MS = 65_000;
-/** The clocks of gateways and stores differ by less than this. */
-const CLOCK_MS = 10_000;
-
-/** Lines of requests have so much of the hash of the configuration. */
-const CONFIG_DIGITS = 8;
-
-/** A process that starts writes these before it serves. */
-const BEFORE_SERVING = new Set<unknown>(["config_warning", "connections_limited", "worker_serves"]);
+import { eventName, type LoggedEvent } from "../../telemetry/log/logged-line.ts";
+import { ConfigHistory } from "./config-history.ts";
+import { CLOCK_MS, isNear, type Period } from "./log-span.ts";
+import { type LoggedProcess, LoggedProcesses } from "./logged-processes.ts";
 
 /** `accounts`: the units by account; undefined if the line does not name them. */
 type LostCharges = {
@@ -22,16 +12,13 @@ type LostCharges = {
   readonly sinceMs: number;
   readonly atMs: number;
 };
-/** The first and the last instant of a process in the logs. */
-type Served = { readonly firstMs: number; readonly lastMs: number };
-/** `gateway` is its name, which lines of older versions lack. */
-type Run = Served & { readonly gateway: unknown; lastMs: number };
 /** `bucket`: the part of the store that is away, or "all". */
 type Outage = {
   readonly gateway: unknown;
   readonly bucket: string;
   readonly sinceMs: number;
-  readonly run: Run | undefined;
+  /** The process whose line tells it, as far as it is known. */
+  readonly process: LoggedProcess | undefined;
 };
 /** `windows`: those that the account or key got; undefined if the line does not tell. */
 type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
@@ -41,6 +28,8 @@ type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[]
  * outages, lost replies, changed accounts, killed processes.
  */
 export class Incidents {
+  readonly processes = new LoggedProcesses();
+  readonly configs = new ConfigHistory();
   readonly #uncertain: { readonly id: string; readonly units: number; readonly atMs: number }[] =
     [];
   readonly #lost: LostCharges[] = [];
@@ -53,75 +42,69 @@ export class Incidents {
   readonly #unwrittenMs = new Map<unknown, number>();
   /** Those that ended because the store was back; since ever where the logs lack their beginning. */
   readonly #returns: (Period & Pick<Outage, "bucket">)[] = [];
-  readonly #running: Run[] = [];
-  /** The process whose lines are read, as far as it is known. */
-  #run: Run | undefined;
-  /** The names of the gateways that run, as far as they are known. */
-  #names: ReadonlySet<unknown> = new Set();
-  /** When each worker began to serve. */
-  readonly #workersMs = new Map<string, number>();
-  readonly #workersLost: Served[] = [];
-  /** By configuration: the first line of a request, and each start or reload that took it. */
-  readonly #firstLineMs = new Map<string, number>();
-  readonly #takenMs = new Map<string, number[]>();
-  #config: { readonly name: string; readonly atMs: number } | undefined;
 
   /** Called with the instant and the configuration of each request. */
   line(atMs: number, config?: string): void {
-    if (
-      config !== undefined &&
-      atMs < (this.#firstLineMs.get(config) ?? Number.POSITIVE_INFINITY)
-    ) {
-      this.#firstLineMs.set(config, atMs);
-    }
-    if (this.#run !== undefined && atMs > this.#run.lastMs) this.#run.lastMs = atMs;
+    if (config !== undefined) this.configs.line(config, atMs);
+    this.processes.line(atMs);
   }
 
   event(line: LoggedEvent): void {
     const atMs = Number(line.time);
-    const name = line.msg === "event" ? String(line.kind) : line.msg;
-    const buckets = String(line.buckets ?? "all").split(",");
+    const name = eventName(line);
     const { gateway } = line;
-    if (gateway !== undefined) this.#run = this.#runOf(gateway);
-    // The lines of a start or an end are no signs of life of the process that served before.
-    if (name === "serving") {
-      this.#run = { gateway, firstMs: atMs, lastMs: atMs };
-      this.#running.push(this.#run);
-      this.#addConfig(line.config, atMs);
-    } else if (name === "stopped") {
-      this.#stop(gateway, atMs);
-    } else if (!BEFORE_SERVING.has(name)) this.line(atMs);
-    const worker = `${line.worker} ${line.pid}`;
-    if (name === "worker_serves") this.#workersMs.set(worker, atMs);
-    // Its last lines were not written, unless it was replaced and drains.
-    if (name === "worker_lost" && /^it ended/.test(String(line.why))) {
-      const firstMs = this.#workersMs.get(worker) ?? atMs - UNLOGGED_MS;
-      this.#workersLost.push({ firstMs, lastMs: atMs });
-    }
-    if (name === "state_file_unwritten") {
-      this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
-    }
-    if (name === "state_file_written" || name === "stopped") this.#unwrittenMs.delete(gateway);
-    if (name === "config_reloaded") this.#addConfig(line.hash, atMs);
-    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
-    else if (name === "charges_lost") this.#addLost(line, atMs);
-    else if (name === "store_away") {
-      for (const bucket of buckets) {
-        const part = `${gateway} ${bucket}`;
-        const sinceMs = Math.min(atMs, this.#away.get(part)?.sinceMs ?? atMs);
-        this.#away.set(part, { gateway, bucket, sinceMs, run: this.#run });
+    const stopped = this.processes.event(name, line);
+    switch (name) {
+      case "serving":
+        this.configs.taken(line.config, atMs);
+        break;
+      case "config_reloaded":
+        this.configs.taken(line.hash, atMs);
+        break;
+      case "stopped":
+        this.#unwrittenMs.delete(gateway);
+        this.#endOutagesOf(gateway, stopped, atMs);
+        break;
+      case "state_file_unwritten":
+        this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
+        break;
+      case "state_file_written":
+        this.#unwrittenMs.delete(gateway);
+        break;
+      case "store_away":
+        for (const bucket of bucketsOf(line)) this.#beginOutage(gateway, bucket, atMs);
+        break;
+      case "store_back":
+        for (const bucket of bucketsOf(line)) this.#return(gateway, bucket, atMs);
+        break;
+      case "charges_uncertain":
+        this.#addUncertain(line, atMs);
+        break;
+      case "charges_lost":
+        this.#addLost(line, atMs);
+        break;
+      case "account_changed": {
+        const accountRef = { environment: String(line.env), account: String(line.account) };
+        this.#addChange(accountId(accountRef), line, atMs);
+        break;
       }
-    } else if (name === "store_back") {
-      for (const bucket of buckets) {
-        const part = `${gateway} ${bucket}`;
-        const fromMs = this.#away.get(part)?.sinceMs ?? Number.NEGATIVE_INFINITY;
-        this.#returns.push({ bucket, fromMs, toMs: atMs });
-        this.#endOutage(part, atMs);
-      }
-    } else if (name === "account_changed") {
-      const accountRef = { environment: String(line.env), account: String(line.account) };
-      this.#addChange(accountId(accountRef), line, atMs);
-    } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
+      case "caps_added":
+        this.#addChange(String(line.key), line, atMs);
+        break;
+    }
+  }
+
+  #beginOutage(gateway: unknown, bucket: string, atMs: number): void {
+    const part = `${gateway} ${bucket}`;
+    const sinceMs = Math.min(atMs, this.#away.get(part)?.sinceMs ?? atMs);
+    this.#away.set(part, { gateway, bucket, sinceMs, process: this.processes.current });
+  }
+
+  #return(gateway: unknown, bucket: string, atMs: number): void {
+    const part = `${gateway} ${bucket}`;
+    const fromMs = this.#away.get(part)?.sinceMs ?? Number.NEGATIVE_INFINITY;
+    this.#returns.push({ bucket, fromMs, toMs: atMs });
+    this.#endOutage(part, atMs);
   }
 
   #endOutage(part: string, toMs: number): void {
@@ -132,22 +115,12 @@ export class Incidents {
     this.#away.delete(part);
   }
 
-  /** Older lines `serving` name no gateway: then it is the process that began to serve last. */
-  #runOf(gateway: unknown): Run | undefined {
-    const last = this.#running.at(-1);
-    const own = this.#running.findLast((run) => run.gateway === gateway);
-    return own ?? (last?.gateway === undefined ? last : undefined);
-  }
-
   /** A gateway that stops in an outage tells in `charges_lost` what it has not charged. */
-  #stop(gateway: unknown, atMs: number): void {
-    const index = this.#running.findLastIndex((run) => run.gateway === gateway);
-    const [stopped] = index < 0 ? [] : this.#running.splice(index, 1);
+  #endOutagesOf(gateway: unknown, stopped: LoggedProcess | undefined, atMs: number): void {
     for (const [part, outage] of this.#away) {
-      const isIts = gateway === undefined ? outage.run === stopped : outage.gateway === gateway;
+      const isIts = gateway === undefined ? outage.process === stopped : outage.gateway === gateway;
       if (isIts) this.#endOutage(part, atMs);
     }
-    this.#run = this.#running.at(-1);
   }
 
   #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
@@ -155,37 +128,11 @@ export class Incidents {
     this.#changed.set(id, [...(this.#changed.get(id) ?? []), { atMs, windows }]);
   }
 
-  #addConfig(hash: unknown, atMs: number): void {
-    const name = String(hash).slice(0, CONFIG_DIGITS);
-    this.#takenMs.set(name, [...(this.#takenMs.get(name) ?? []), atMs]);
-    if (this.#config !== undefined && this.#config.atMs > atMs) return;
-    this.#config = { name, atMs };
-  }
-
-  /**
-   * Returns a function that says whether a gateway took the configuration `name` in the period, after
-   * a line of `other` and before the first line of `name` at `firstMs`.
-   */
-  replacementsIn(period: Period): HasReplaced {
-    return (name, other, firstMs) => {
-      const otherMs = this.#firstLineMs.get(other) ?? Number.POSITIVE_INFINITY;
-      return (this.#takenMs.get(name) ?? []).some((atMs) => {
-        return isIn(atMs, period) && atMs >= otherMs && atMs <= firstMs + CLOCK_MS;
-      });
-    };
-  }
-
-  /** The configuration that came into force last, if that was in the period. */
-  configIn(period: Period): { readonly name: string; readonly atMs: number } | undefined {
-    const last = this.#config;
-    return last !== undefined && isIn(last.atMs, period) ? last : undefined;
-  }
-
   /** Units that a line reports as possibly charged twice in the period. */
   uncertainOf(accountRef: AccountRef, period: Period): number {
     const id = accountId(accountRef);
     return this.#uncertain
-      .filter((one) => one.id === id && isIn(one.atMs, period))
+      .filter((one) => one.id === id && isNear(one.atMs, period))
       .reduce((sum, { units }) => sum + units, 0);
   }
 
@@ -205,7 +152,7 @@ export class Incidents {
   /** Whether a change in the period may have given the account or the key of that id the window. */
   mayHaveBegun(window: string, id: string, period: Period): boolean {
     return (this.#changed.get(id) ?? []).some(({ atMs, windows }) => {
-      return isIn(atMs, period) && windows?.includes(window) !== false;
+      return isNear(atMs, period) && windows?.includes(window) !== false;
     });
   }
 
@@ -222,15 +169,15 @@ export class Incidents {
   /**
    * When the first outage of the account's bucket began in which some gateway still was at the end of
    * the logs, or of its own life: a process that was killed lacks no charges of later periods.
-   * Undefined if there is none. See `killedIn` for `alive`.
+   * Undefined if there is none. See `LoggedProcesses.killed` for `alive`.
    */
   awayFrom(accountRef: AccountRef, period: Period, alive: number): number | undefined {
-    const killed = this.#killed(alive);
-    const away = [...this.#away.values()].filter(({ gateway, bucket, sinceMs, run }) => {
+    const killed = this.processes.killed(alive);
+    const away = [...this.#away.values()].filter(({ gateway, bucket, sinceMs, process }) => {
       if (sinceMs >= period.toMs || !isOf(accountRef, bucket)) return false;
       // It may have been away before it began to serve.
-      const isIts = (each: Run) => gateway !== undefined && each.gateway === gateway;
-      const over = killed.find((each) => each === run || isIts(each));
+      const isIts = (each: LoggedProcess) => gateway !== undefined && each.gateway === gateway;
+      const over = killed.find((each) => each === process || isIts(each));
       return over === undefined || over.lastMs + CLOCK_MS >= period.fromMs;
     });
     if (away.length === 0) return undefined;
@@ -246,7 +193,7 @@ export class Incidents {
       return { bucket, fromMs, toMs: Number.POSITIVE_INFINITY };
     });
     const had = [...this.#outages, ...away].filter((outage) => {
-      return isOf(accountRef, outage.bucket) && isIn(atMs, outage);
+      return isOf(accountRef, outage.bucket) && isNear(atMs, outage);
     });
     return Math.min(atMs, ...had.map(({ fromMs }) => fromMs - CLOCK_MS));
   }
@@ -257,36 +204,6 @@ export class Incidents {
       const isOver = dayOf(toMs) === day && fromMs < day * DAY_MS + CLOCK_MS;
       return isOver && isOf(accountRef, bucket);
     });
-  }
-
-  /** Called with the names of the gateways that run, once all lines are read. */
-  setRunning(names: readonly string[]): void {
-    this.#names = new Set(names);
-  }
-
-  /**
-   * The last instant of a process that ended without a last line and may have served in the period;
-   * undefined if there is none. `alive` processes still run: those of `setRunning`, and if these are
-   * fewer, or for lines without a name, the latest of those without a last line.
-   */
-  killedIn(period: Period, alive: number): number | undefined {
-    return lastServed(this.#killed(alive), period);
-  }
-
-  #killed(alive: number): readonly Run[] {
-    const rest = this.#running.filter(({ gateway }) => !this.#names.has(gateway));
-    const isListed = this.#names.size >= alive;
-    const mayRun = rest
-      .filter(({ gateway }) => gateway === undefined || !isListed)
-      .toSorted((a, b) => b.lastMs - a.lastMs);
-    const others = Math.max(0, alive - (this.#running.length - rest.length));
-    const running = new Set(mayRun.slice(0, others));
-    return rest.filter((run) => !running.has(run)).toSorted((a, b) => a.lastMs - b.lastMs);
-  }
-
-  /** The end of a worker without its last lines that may have served in the period. */
-  workerLostIn(period: Period): number | undefined {
-    return lastServed(this.#workersLost, period);
   }
 
   #addUncertain(line: LoggedEvent, atMs: number): void {
@@ -322,25 +239,16 @@ function unitsByAccount({ accounts }: LoggedEvent): Map<string, number> | undefi
   return found;
 }
 
-/**
- * The end of the first process that may have charged requests of the period without a line. A tunnel
- * may have been open since the process began to serve.
- */
-function lastServed(served: readonly Served[], { fromMs, toMs }: Period): number | undefined {
-  return served.find(({ firstMs, lastMs }) => {
-    return lastMs + UNLOGGED_MS >= fromMs && firstMs - CLOCK_MS < toMs;
-  })?.lastMs;
-}
-
 function unitsOf({ units }: LoggedEvent): number {
   return Number.isSafeInteger(units) ? (units as number) : 0;
+}
+
+/** The parts of the store that a line is about: buckets of a Cluster, or "all". */
+function bucketsOf({ buckets }: LoggedEvent): string[] {
+  return String(buckets ?? "all").split(",");
 }
 
 /** Whether the account is in the bucket of an outage, which is "all" without a Cluster. */
 function isOf(accountRef: AccountRef, bucket: string): boolean {
   return bucket === "all" || bucket === String(bucketOf(accountRef));
-}
-
-function isIn(atMs: number, { fromMs, toMs }: Period): boolean {
-  return atMs >= fromMs - CLOCK_MS && atMs < toMs + CLOCK_MS;
 }

@@ -6,6 +6,14 @@ import { formatInstant } from "../framework/table.ts";
  */
 export type Period = { readonly fromMs: number; readonly toMs: number };
 
+/** The clocks of gateways and stores differ by less than this. */
+export const CLOCK_MS = 10_000;
+
+/** Whether the instant of a line may be in the period, as clocks differ. */
+export function isNear(atMs: number, { fromMs, toMs }: Period): boolean {
+  return atMs >= fromMs - CLOCK_MS && atMs < toMs + CLOCK_MS;
+}
+
 /**
  * An account that was created at most this long before the logs had no time for earlier charges.
  */

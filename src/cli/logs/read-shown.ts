@@ -1,6 +1,6 @@
+import { formatCount } from "../../base/messages.ts";
 import type { LogListener } from "../../telemetry/log/read-log.ts";
 import { openProgress, type Terminal } from "../framework/terminal.ts";
-import { damagedLines } from "./log-gaps.ts";
 
 /**
  * Reads logs and shows the progress at a terminal. Returns in words which lines could not be read;
@@ -15,5 +15,6 @@ export async function readLogsShown(
   const progress = openProgress(terminal, "Reading");
   const read = readLogs(files, { ...listener, progress: progress.tell });
   const { damaged, firstDamage } = await read.finally(progress.end);
-  return damagedLines(damaged, firstDamage);
+  if (damaged === 0) return [];
+  return [`${formatCount(damaged, "damaged line")} left out, the first at ${firstDamage}`];
 }

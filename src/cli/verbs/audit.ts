@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { formatCount, quoteValue } from "../../base/messages.ts";
+import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { CountReport } from "../../core/keys/usage-reports.ts";
-import { dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { AccountOperations, OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, LIST } from "../access/admin-client.ts";
@@ -19,17 +19,16 @@ import {
   parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
-import { readDays } from "../logs/audit-days.ts";
+import { dayBalances, readDays } from "../logs/audit-days.ts";
 import {
   type AskedPeriod,
   type AuditInputs,
-  dayBalances,
-  isWindow,
   openPeriod,
+  parseAskedPeriod,
   unknownBalances,
-  windowBalances,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
+import { isWindow, windowBalances } from "../logs/audit-windows.ts";
 import { type AwayFrom, Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
@@ -64,7 +63,8 @@ export const audit: Verb = {
   async run(invocation, terminal) {
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    const asked = parsePeriod(invocation.text("day"), invocation.text("month"));
+    const [day, month] = [invocation.text("day"), invocation.text("month")];
+    const asked = parseAskedPeriod({ day, month });
     if (typeof asked === "string") return fail(terminal, EXIT_USAGE, asked);
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
@@ -77,26 +77,11 @@ export const audit: Verb = {
   },
 };
 
-/** The period of the options, or the mistake in words. */
-function parsePeriod(day: string | undefined, month: string | undefined): AskedPeriod | string {
-  if (day !== undefined && month !== undefined) {
-    return "--day and --month are two periods: give one of them";
-  }
-  if (month !== undefined) {
-    if (monthRange(month) !== undefined) return { month };
-    return `Cannot read --month as a month such as 2026-11: the value is ${quoteValue(month)}`;
-  }
-  if (day === undefined) return {};
-  const number = /^\d{4}-\d\d-\d\d$/.test(day) ? dayOf(Date.parse(day)) : Number.NaN;
-  if (Number.isFinite(number) && formatDay(number) === day) return { day: number };
-  return `Cannot read --day as a day such as 2026-11-21: the value is ${quoteValue(day)}`;
-}
-
 type Auditor = {
   readonly reached: ReachedGateway;
   /** The gateways to ask: undefined is that of the configuration. */
   readonly origins: readonly (string | undefined)[];
-  readonly asked: AskedPeriod;
+  readonly asked: AskedPeriod | undefined;
   readonly files: readonly string[];
   readonly terminal: Terminal;
 };
@@ -104,39 +89,39 @@ type Auditor = {
 /**
  * Asks the store first, and notes the time by the store's clock. Then it waits until the lines of
  * the requests counted by then are written. So neither traffic nor the clock of this machine causes
- * drift.
+ * drift. A further round asks for accounts that only the logs have, or again if something differs.
  */
 async function auditAll(
   auditor: Auditor,
   accounts: AccountOperations,
 ): Promise<OperationResult<AuditReport>> {
-  const further = new Map<string, { readonly account: string; readonly environment: string }>();
+  /** The accounts of the logs that the first round had no counts of. */
+  const further = new Map<string, AccountRef>();
   let report: AuditReport | undefined;
   for (const waitMs of ROUNDS_MS) {
-    const counts = await accounts.counts();
-    if (!counts.ok) return counts;
-    const all = [...counts.value];
+    const listed = await accounts.counts();
+    if (!listed.ok) return listed;
+    const { missing = [] } = listed;
+    const counts = [...listed.value];
     const unknown = new Map<string, string>();
     for (const [id, { account, environment }] of further) {
       const one = await accounts.countsOf({ id: account, environment });
-      if (one.ok) all.push(one.value);
+      if (one.ok) counts.push(one.value);
       else unknown.set(id, one.message);
     }
-    const round = await readRound(auditor, accounts, all, waitMs);
-    const unasked = [...(counts.missing ?? []), ...round.unasked];
-    const told = await compare(auditor, accounts, { ...round, unasked, unknown, counts: all });
-    report = counts.missing?.length ? { ...told, passes: false } : told;
-    let grows = false;
+    const round = await readRound(auditor, accounts, counts, waitMs);
+    const unasked = [...missing, ...round.unasked];
+    const told = await compare(auditor, accounts, { ...round, unasked, unknown, counts });
+    report = missing.length > 0 ? { ...told, passes: false } : told;
+    const { size } = further;
     for (const { account, environment, counts: known } of round.ledger.accounts) {
-      const id = `${environment}:${account}`;
-      if (known !== undefined || further.has(id)) continue;
-      further.set(id, { account, environment });
-      grows = true;
+      const accountRef = { account, environment };
+      if (known === undefined) further.set(accountId(accountRef), accountRef);
     }
     // A process that did not answer may do so in the next round.
     const differs = [...report.drift, ...(round.openUnknown ? report.notCompared : [])];
     const runs = differs.some(({ window }) => isWindow(window));
-    if (!grows && !runs) break;
+    if (further.size === size && !runs) break;
   }
   return { ok: true, value: report as AuditReport };
 }
@@ -161,11 +146,11 @@ async function readRound(
   const names = listed.ok ? listed.value : [];
   const aliveBefore = Math.max(before.answered, names.length);
   const { incidents } = read;
-  incidents.setRunning(names);
+  incidents.processes.setRunning(names);
   // All lines tell which outages go on, and only then is it known which lines came since.
   if (incidents.areAway) {
     read = await readLines(auditor, counts, (...of) => incidents.awayFrom(...of, aliveBefore));
-    read.incidents.setRunning(names);
+    read.incidents.processes.setRunning(names);
   }
   const after = await askOpen(config, origins);
   return {
@@ -244,15 +229,8 @@ async function compare(
   const { config, hasDescriptions } = reached;
   const inputs: AuditInputs = { config, hasDescriptions, ...round };
   const nowMs = round.counts.reduce((last, { at }) => Math.max(last, at), 0) || terminal.now();
-  const created = new Map(round.counts.map((one) => [`${one.environment}:${one.account}`, one]));
-  const createdOf = ({ environment, account }: { environment: string; account: string }) => {
-    return created.get(`${environment}:${account}`)?.created ?? null;
-  };
   const days = await readDays({ ...round, config, asked, nowMs }, accounts);
-  const balances = [
-    ...windowBalances(inputs, asked),
-    ...dayBalances(inputs, days.rows, { nowMs, createdOf }),
-  ];
+  const balances = [...windowBalances(inputs, asked), ...dayBalances(inputs, days.rows, nowMs)];
   const of = (verdict: string) => balances.filter((one) => one.verdict === verdict);
   const nothing = balances.length + days.matched + days.notCompared.length === 0;
   const notCompared = [
@@ -264,14 +242,13 @@ async function compare(
   const matched = of("matched").length + days.matched;
   const explained = of("explained");
   const drift = of("drift");
-  const isAsked = asked.day !== undefined || asked.month !== undefined;
   const hasCompared = matched + explained.length > 0 || days.isIdle;
   return {
     ...{ matched, explained, drift, notCompared, span: round.span.span },
-    accounts: new Set([...created.keys(), ...round.unknown.keys()]).size,
+    accounts: new Set([...round.counts.map(accountId), ...round.unknown.keys()]).size,
     charged: round.ledger.charged,
     open: balances.filter(({ open }) => open !== 0),
     missing: [...round.missing, ...round.unasked],
-    passes: drift.length === 0 && hasCompared && !(isAsked && notCompared.length > 0),
+    passes: drift.length === 0 && hasCompared && (asked === undefined || notCompared.length === 0),
   };
 }

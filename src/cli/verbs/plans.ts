@@ -126,8 +126,8 @@ function say({ invocation, terminal, tried, lacking, traffic, span }: Outcome): 
   if (invocation.flag("json")) {
     return printJson(terminal, {
       requests,
-      from: span === undefined ? null : seconds(span.fromMs),
-      to: span === undefined ? null : seconds(span.toMs),
+      from: span === undefined ? null : seconds(span.firstMs),
+      to: span === undefined ? null : seconds(span.lastMs),
       accounts: tried.map(reportOf),
       missing: lacking,
     });
@@ -140,7 +140,7 @@ function say({ invocation, terminal, tried, lacking, traffic, span }: Outcome): 
     ...["ACCOUNT", "ENVIRONMENT", "PLAN", "LIMITED", "WINDOW", "SINCE"],
     ...["BANNED", "BANS", "SINCE", "EASED"],
   ];
-  const when = span === undefined ? "" : `, ${since(span.fromMs)} to ${since(span.toMs)}`;
+  const when = span === undefined ? "" : `, ${since(span.firstMs)} to ${since(span.lastMs)}`;
   terminal.out(
     `${formatCount(requests, "request")} of ${formatCount(accounts, "account")}${when}\n`,
   );

@@ -9,6 +9,11 @@ export type LoggedRequest = AccessLogEntry & { readonly time: number };
  */
 export type LoggedEvent = Readonly<Record<string, unknown>> & { readonly msg: string };
 
+/** The name of an event: its kind in the line of an operator's event, else the message. */
+export function eventName({ msg, kind }: LoggedEvent): string {
+  return msg === "event" ? String(kind) : msg;
+}
+
 /** Matches JSON text that may contain characters which cleanText escapes. Few lines do. */
 const UNCLEAN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|\\[bfnrtu]/u;
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { OperationResult } from "../../../src/cli/access/account-operations.ts";
 import { readDays } from "../../../src/cli/logs/audit-days.ts";
-import type { AskedPeriod } from "../../../src/cli/logs/audit-periods.ts";
+import { type AskedPeriod, parseAskedPeriod } from "../../../src/cli/logs/audit-periods.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
@@ -20,7 +20,7 @@ type Case = {
   /** By days ago, the units of a meter in lines that charged nothing else. */
   readonly metered?: Readonly<Record<number, number>>;
   readonly account?: string;
-  readonly asked?: AskedPeriod;
+  readonly asked?: Parameters<typeof parseAskedPeriod>[0];
   readonly keepsHistory?: boolean;
   /** Days ago of the first and the last line. */
   readonly span?: readonly number[];
@@ -33,7 +33,8 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
   const { keepsHistory = true, span: reach = [40, 0], isKnown = true } = more;
   const { answer = {}, nowMs = NOW } = more;
   const accountRef = { environment: "production", account };
-  const ledger = new Ledger([], []);
+  const counts = isKnown ? [{ ...accountRef, plan: "pro", created: 0, at: NOW, windows: [] }] : [];
+  const ledger = new Ledger(counts, []);
   for (const [ago, charged] of Object.entries(logged)) {
     const atMs = (TODAY - Number(ago) + 0.5) * DAY_MS;
     const line = { msg: "request", env: accountRef.environment, account, plan: "pro", charged };
@@ -55,8 +56,8 @@ async function read({ history = {}, logged = {}, account = "acme", asked = {}, .
         planBounds: new Map(),
         historyMs: keepsHistory ? 400 * DAY_MS : undefined,
       },
-      ...{ ledger, span, asked, nowMs },
-      counts: isKnown ? [{ ...accountRef, plan: "pro", created: 0, at: NOW, windows: [] }] : [],
+      ...{ ledger, span, nowMs },
+      asked: parseAskedPeriod(asked) as AskedPeriod | undefined,
     },
     {
       history: async ({ period }, tell) => {
@@ -85,16 +86,16 @@ describe("the days of an audit", () => {
   it("are that of the day, or those of the month, that was asked for", async () => {
     const units = { 1: 5, 2: 7, 21: 3 };
     const case1 = { history: units, logged: { 1: 6, 2: 8, 21: 4 } };
-    const of = async (asked: AskedPeriod) => {
+    const of = async (asked: Case["asked"] & {}) => {
       const { found, wanted } = await read({ ...case1, asked });
       return [found.map(([ago]) => ago), wanted];
     };
-    assert.deepEqual(await of({ day: TODAY - 2 }), [[2], [{ days: 4 }]]);
+    assert.deepEqual(await of({ day: day(2) }), [[2], [{ days: 4 }]]);
     assert.deepEqual(await of({ month: "2026-10" }), [[1, 2], [{ days: 22 }]]);
     assert.deepEqual(await of({ month: "2026-09" }), [[21], [{ days: 52 }]]);
-    assert.deepEqual(await of({ day: TODAY }), [[], []], "it is not over");
+    assert.deepEqual(await of({ day: day(0) }), [[], []], "it is not over");
     assert.deepEqual(await of({ month: "2026-11" }), [[], []]);
-    const far = await read({ asked: { day: 0 } });
+    const far = await read({ asked: { day: formatDay(0) } });
     assert.deepEqual(far.wanted, [{ days: 3_660 }], "no more than a history can have");
   });
 
@@ -124,7 +125,7 @@ describe("the days of an audit", () => {
     const why = "there is no history of them";
     assert.deepEqual(told.notCompared, [{ window: "days that are over", why }]);
     assert.deepEqual(told.found, []);
-    const asked = await read({ logged: { 1: 6, 2: 7 }, asked: { day: TODAY - 2 } });
+    const asked = await read({ logged: { 1: 6, 2: 7 }, asked: { day: day(2) } });
     assert.deepEqual(asked.notCompared, [{ window: day(2), why }]);
   });
 
@@ -139,7 +140,7 @@ describe("the days of an audit", () => {
     const why = "there is no history";
     for (const [asked, window] of [
       [{}, "days that are over"],
-      [{ day: TODAY - 2 }, day(2)],
+      [{ day: day(2) }, day(2)],
       [{ month: "2026-10" }, "2026-10"],
     ] as const) {
       const told = await read({ asked, logged: { 2: 1 }, keepsHistory: false });
@@ -151,20 +152,20 @@ describe("the days of an audit", () => {
   });
 
   it("on which nothing was used are idle where the logs hold all of them, which only one day that was asked for can be", async () => {
-    const idle = await read({ asked: { day: TODAY - 2 } });
+    const idle = await read({ asked: { day: day(2) } });
     assert.deepEqual([idle.isIdle, idle.notCompared], [true, []]);
     const month = await read({ asked: { month: "2026-10" } });
     assert.deepEqual([month.isIdle, month.notCompared], [false, []], "it is not over");
-    assert.equal((await read({ asked: { day: TODAY - 2 }, history: { 2: 1 } })).isIdle, false);
+    assert.equal((await read({ asked: { day: day(2) }, history: { 2: 1 } })).isIdle, false);
     const matched = { history: { 2: 1 }, logged: { 2: 1 } };
-    assert.equal((await read({ asked: { day: TODAY - 2 }, ...matched })).isIdle, false);
-    const short = await read({ asked: { day: TODAY - 2 }, span: [2, 0] });
+    assert.equal((await read({ asked: { day: day(2) }, ...matched })).isIdle, false);
+    const short = await read({ asked: { day: day(2) }, span: [2, 0] });
     const [gap] = short.notCompared as { window: string; why: string }[];
     assert.equal(short.isIdle, false);
     assert.equal(gap?.window, day(2));
     assert.match(gap?.why ?? "", /^the logs begin inside it/);
     const endsAgo = async (ago: number) => {
-      const told = await read({ asked: { day: TODAY - 2 }, span: [40, ago] });
+      const told = await read({ asked: { day: day(2) }, span: [40, ago] });
       return [told.isIdle, told.notCompared.length];
     };
     assert.deepEqual(await endsAgo(1.5), [true, 0], "the logs end with the day");

@@ -1,21 +1,24 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { dayBalances } from "../../../src/cli/logs/audit-days.ts";
 import {
   type AskedPeriod,
-  dayBalances,
-  isWindow,
   openPeriod,
+  parseAskedPeriod,
   unknownBalances,
 } from "../../../src/cli/logs/audit-periods.ts";
+import { isWindow } from "../../../src/cli/logs/audit-windows.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
-import { DAY_MS, dayOf } from "../../../src/core/quota/days.ts";
+import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
 import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
 
 const ACME = { environment: "production", account: "acme" };
 const DAY = dayOf(Date.UTC(2026, 9, 21));
 const NOON = (DAY + 0.5) * DAY_MS;
+type Options = Parameters<typeof parseAskedPeriod>[0];
+const periodOf = (options: Options) => parseAskedPeriod(options) as AskedPeriod | undefined;
 
 describe("a period of an audit", () => {
   it.for([
@@ -33,7 +36,7 @@ describe("a period of an audit", () => {
 
 describe("an account whose counts are not known", () => {
   const WHYS = new Map([["production:acme", "no answer"]]);
-  const told = (asked: AskedPeriod, whys = WHYS) => {
+  const told = (asked: Options, whys = WHYS) => {
     const ledger = new Ledger([], []);
     const range = [Date.UTC(2026, 9, 1), NOON, Date.UTC(2026, 9, 31), Date.UTC(2026, 10, 1)];
     for (const [i, atMs] of range.entries()) {
@@ -41,37 +44,41 @@ describe("an account whose counts are not known", () => {
       const decided = { time: atMs, decidedAt: atMs, charged: 10 ** i };
       ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
     }
-    return unknownBalances(ledger, whys, asked).map(({ window, charged, verdict, why }) => {
-      return [window, charged, verdict, why];
-    });
+    return unknownBalances(ledger, whys, periodOf(asked)).map(
+      ({ window, charged, verdict, why }) => {
+        return [window, charged, verdict, why];
+      },
+    );
   };
 
   it("is told with the period that was asked for and its units in it, from the first day to the last", () => {
     const why = ["not compared", "its counts are not known: no answer"];
     assert.deepEqual(told({}), [["all periods", 1_111, ...why]]);
     assert.deepEqual(told({ month: "2026-10" }), [["2026-10", 111, ...why]]);
-    assert.deepEqual(told({ day: DAY }), [["2026-10-21", 10, ...why]]);
+    assert.deepEqual(told({ day: formatDay(DAY) }), [["2026-10-21", 10, ...why]]);
   });
 
   it("is not told where it was charged nothing in the period, or where its counts are known", () => {
-    assert.deepEqual(told({ day: DAY + 1 }), []);
+    assert.deepEqual(told({ day: formatDay(DAY + 1) }), []);
     assert.deepEqual(told({}, new Map()), []);
   });
 });
 
 describe("a period that was asked for and is not over", () => {
-  const whys = (asked: AskedPeriod) => openPeriod(asked, NOON).map((one) => Object.values(one));
+  const whys = (asked: Options) => {
+    return openPeriod(periodOf(asked), NOON).map((one) => Object.values(one));
+  };
   const runs = "it is not over, and no window of its length counts";
 
   it("is told by its name: that it runs until its last day is over, or has not begun", () => {
-    assert.deepEqual(whys({ day: DAY }), [["2026-10-21", runs]]);
-    assert.deepEqual(whys({ day: DAY + 1 }), [["2026-10-22", "it has not begun"]]);
+    assert.deepEqual(whys({ day: formatDay(DAY) }), [["2026-10-21", runs]]);
+    assert.deepEqual(whys({ day: formatDay(DAY + 1) }), [["2026-10-22", "it has not begun"]]);
     assert.deepEqual(whys({ month: "2026-10" }), [["2026-10", runs]]);
     assert.deepEqual(whys({ month: "2026-11" }), [["2026-11", "it has not begun"]]);
   });
 
   it("is none where it is over, nor where no period was asked for", () => {
-    const over = [{ day: DAY - 1 }, { month: "2026-09" }, {}];
+    const over = [{ day: formatDay(DAY - 1) }, { month: "2026-09" }, {}];
     assert.deepEqual(over.flatMap(whys), []);
   });
 });
@@ -86,14 +93,15 @@ describe("a tunnel that was open over midnight in a process that was killed", ()
     const span = new LogSpan();
     for (const ms of [NOON - DAY_MS, END + DAY_MS]) span.line(ms);
     const config = { plans: new Map(), planBounds: new Map(), historyMs: 400 * DAY_MS };
-    const read = { config, incidents, span, ledger: new Ledger([], []), alive: 0 };
+    const counts = [{ ...ACME, plan: "pro", created, at: END + DAY_MS, windows: [] }];
+    const read = { config, incidents, span, ledger: new Ledger(counts, []), alive: 0 };
     const inputs = { ...read, hasDescriptions: true, openBefore: [], openAfter: [] };
     const [units, firstMs] = [1, lineMs ?? END];
     const configs = new Map(lineMs ? [["c", { units, firstMs, lastMs: firstMs }]] : []);
     const sum = { ...newSum(), charged: units, configs };
     const row = { ...ACME, day: DAY, counted, lost: 0, sum };
-    const at = { nowMs: END + DAY_MS, createdOf: () => created };
-    return dayBalances(inputs, [row], at).map(({ verdict, drift }) => [verdict, drift])[0];
+    const [judged] = dayBalances(inputs, [row], END + DAY_MS);
+    return [judged?.verdict, judged?.drift];
   };
   const gateway = (firstMs: number, lastMs: number) => [
     { msg: "serving", time: firstMs },

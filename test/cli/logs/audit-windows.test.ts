@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type AskedPeriod, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { type AskedPeriod, parseAskedPeriod } from "../../../src/cli/logs/audit-periods.ts";
+import { windowBalances } from "../../../src/cli/logs/audit-windows.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
 import type { CountReport } from "../../../src/core/keys/usage-reports.ts";
-import { DAY_MS, dayOf } from "../../../src/core/quota/days.ts";
+import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
 import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
 import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
@@ -39,7 +40,7 @@ type Case = {
   readonly events?: readonly Readonly<Record<string, unknown>>[];
   readonly windows: readonly Partial<CountReport["windows"][number]>[];
   readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
-  readonly asked?: AskedPeriod;
+  readonly asked?: Parameters<typeof parseAskedPeriod>[0];
   /** The configuration of each line. */
   readonly config?: string;
   readonly alive?: number;
@@ -76,7 +77,8 @@ function judged({ plan = "daily", lines = [], events = [], windows, ...more }: C
     hasDescriptions: true,
     ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
   };
-  return windowBalances(inputs, asked).map(({ window, verdict, drift, why }) => {
+  const period = parseAskedPeriod(asked) as AskedPeriod | undefined;
+  return windowBalances(inputs, period).map(({ window, verdict, drift, why }) => {
     return [window, verdict, drift, why];
   });
 }
@@ -151,13 +153,17 @@ describe("the audit of a window that runs", () => {
 
   it("is that of the day or the month that was asked for, and each where none was", () => {
     const windows = ["minute", "day", "month"].map((window) => ({ window, used: 1 }));
-    const names = (asked: AskedPeriod) => judged({ windows, asked }).map(([window]) => window);
+    const names = (asked: Case["asked"] & {}) =>
+      judged({ windows, asked }).map(([window]) => window);
     assert.deepEqual(names({}), ["minute", "day", "month"]);
-    assert.deepEqual(names({ day: DAY }), ["day"]);
-    assert.deepEqual([names({ day: DAY - 1 }), names({ day: DAY + 1 })], [[], []]);
+    assert.deepEqual(names({ day: formatDay(DAY) }), ["day"]);
+    assert.deepEqual(
+      [DAY - 1, DAY + 1].map((day) => names({ day: formatDay(day) })),
+      [[], []],
+    );
     assert.deepEqual(names({ month: "2026-10" }), ["month"]);
     const ofKey = [{ window: "key.day of k_1", used: 1 }];
-    const found = judged({ windows: ofKey, asked: { day: DAY } });
+    const found = judged({ windows: ofKey, asked: { day: formatDay(DAY) } });
     assert.equal(found.length, 1, "that of a key as well");
     assert.deepEqual([names({ month: "2026-09" }), names({ month: "2026-11" })], [[], []]);
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { dayBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { dayBalances } from "../../../src/cli/logs/audit-days.ts";
 import { DayBalances, type DayRow, lateUnits } from "../../../src/cli/logs/day-balances.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger, newSum } from "../../../src/cli/logs/ledger.ts";
@@ -74,8 +74,7 @@ describe("days that are over", () => {
     const read = { config, incidents, span, ledger: new Ledger([], []), alive: 1 };
     const judged = (units: Parameters<typeof rowsOf>[0], nowMs = NOON + 3 * DAY_MS) => {
       const inputs = { ...read, hasDescriptions: true, openBefore: [], openAfter: [] };
-      const at = { nowMs, createdOf: () => 0 };
-      const found = dayBalances(inputs, rowsOf(units).rows, at);
+      const found = dayBalances(inputs, rowsOf(units).rows, nowMs);
       return found.map(({ verdict, drift, why }) => [verdict, drift, why]);
     };
     const next = ["explained", 0, "3 units were charged late, on the next day"];
@@ -103,10 +102,10 @@ describe("days that are over", () => {
     for (const days of reach) span.line(NOON + days * DAY_MS);
     const incidents = new Incidents();
     incidents.event({ msg: "event", kind: "store_back", gateway: "a", time: NOON + DAY_MS });
-    const inputs = { config: CONFIG, incidents, span, ledger: new Ledger([], []), alive: 1 };
-    return dayBalances({ ...inputs, hasDescriptions: true, openBefore: [], openAfter: [] }, rows, {
-      ...{ nowMs, createdOf: () => createdMs },
-    });
+    const counts = [{ ...ACME, plan: "pro", created: createdMs, at: nowMs, windows: [] }];
+    const ledger = new Ledger(counts, []);
+    const inputs = { config: CONFIG, incidents, span, ledger, alive: 1, hasDescriptions: true };
+    return dayBalances({ ...inputs, openBefore: [], openAfter: [] }, rows, nowMs);
   };
 
   it("are not compared where the logs hold a part of them, but for an account that is no older than they", () => {

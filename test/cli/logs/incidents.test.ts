@@ -114,7 +114,7 @@ describe("incidents in logs", () => {
   it("take the latest process for the one that runs, in whatever order the logs come", () => {
     const incidents = new Incidents();
     for (const ms of [60_000, 0]) incidents.event({ msg: "serving", time: NOON + ms });
-    assert.equal(incidents.killedIn(HOUR, 1), NOON);
+    assert.equal(incidents.processes.killedIn(HOUR, 1), NOON);
   });
 
   it("end a process that was killed with its own last line, and not with the start of the next one", () => {
@@ -126,13 +126,17 @@ describe("incidents in logs", () => {
     event("serving", 4 * HOUR_MS);
     event("stopped", 5 * HOUR_MS);
     event("store_slow", Number.NaN);
-    assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
+    assert.equal(incidents.processes.killedIn(HOUR, 1), NOON + 1_000);
     const later = { fromMs: NOON + 2 * HOUR_MS, toMs: NOON + 6 * HOUR_MS };
-    assert.equal(incidents.killedIn(later, 1), undefined);
-    assert.equal(incidents.killedIn(later, 0), NOON + 3 * HOUR_MS, "the later one was killed too");
+    assert.equal(incidents.processes.killedIn(later, 1), undefined);
+    assert.equal(
+      incidents.processes.killedIn(later, 0),
+      NOON + 3 * HOUR_MS,
+      "the later one was killed too",
+    );
     const both = { fromMs: NOON, toMs: NOON + 6 * HOUR_MS };
     assert.deepEqual(
-      [0, 1, 2, 3].map((alive) => incidents.killedIn(both, alive)),
+      [0, 1, 2, 3].map((alive) => incidents.processes.killedIn(both, alive)),
       [...[NOON + 1_000, NOON + 1_000], ...[undefined, undefined]],
       "the first of them, and none where more run than the logs are of",
     );
@@ -145,14 +149,14 @@ describe("incidents in logs", () => {
     event("keys", 1_000);
     const start = ["config_warning", "worker_serves", "connections_limited", "serving"];
     for (const msg of start) event(msg, 3 * HOUR_MS);
-    assert.equal(incidents.killedIn(HOUR, 1), NOON + 1_000);
+    assert.equal(incidents.processes.killedIn(HOUR, 1), NOON + 1_000);
   });
 
   it("have the configuration of the later line where two came at one instant, but no earlier one", () => {
     const incidents = new Incidents();
     const taken = (hash: string, ms: number) => {
       incidents.event({ msg: "event", kind: "config_reloaded", hash, time: NOON + ms });
-      return incidents.configIn(HOUR)?.name;
+      return incidents.configs.lastIn(HOUR)?.name;
     };
     assert.deepEqual([taken("a", 1), taken("b", 1), taken("c", 0)], ["a", "b", "b"]);
   });
@@ -161,18 +165,22 @@ describe("incidents in logs", () => {
     const incidents = new Incidents();
     const lost = { msg: "worker_lost", time: NOON + 5_000 };
     incidents.event({ ...lost, why: "it did not take the new configuration" });
-    assert.equal(incidents.workerLostIn(HOUR), undefined);
+    assert.equal(incidents.processes.workerLostIn(HOUR), undefined);
     incidents.event({ ...lost, why: "it ended with SIGKILL" });
     incidents.event({ ...lost, time: NOON + 6_000, why: "it ended with SIGKILL" });
-    assert.equal(incidents.workerLostIn(HOUR), NOON + 5_000, "the first of them");
+    assert.equal(incidents.processes.workerLostIn(HOUR), NOON + 5_000, "the first of them");
     const from = (fromMs: number) => ({ fromMs: NOON + fromMs, toMs: NOON + 2 * HOUR_MS });
-    assert.equal(incidents.workerLostIn(from(70_000)), NOON + 5_000, "no line says less");
-    assert.equal(incidents.workerLostIn(from(70_001)), NOON + 6_000);
-    assert.equal(incidents.workerLostIn(from(71_001)), undefined);
+    assert.equal(incidents.processes.workerLostIn(from(70_000)), NOON + 5_000, "no line says less");
+    assert.equal(incidents.processes.workerLostIn(from(70_001)), NOON + 6_000);
+    assert.equal(incidents.processes.workerLostIn(from(71_001)), undefined);
     // When it began to serve is not in these logs.
     const until = (toMs: number) => ({ fromMs: NOON - HOUR_MS, toMs: NOON + toMs });
-    assert.equal(incidents.workerLostIn(until(-69_999)), NOON + 5_000, "a minute and the clocks");
-    assert.equal(incidents.workerLostIn(until(-70_000)), undefined);
+    assert.equal(
+      incidents.processes.workerLostIn(until(-69_999)),
+      NOON + 5_000,
+      "a minute and the clocks",
+    );
+    assert.equal(incidents.processes.workerLostIn(until(-70_000)), undefined);
   });
 
   it("keep each change of an account, in whatever order the logs come", () => {
@@ -191,22 +199,34 @@ describe("incidents in logs", () => {
     incidents.event({ msg: "serving", time: NOON });
     // The lines of several files come in any order.
     for (const ms of [5_000, 1_000]) incidents.line(NOON + ms);
-    assert.equal(incidents.killedIn(HOUR, 1), undefined, "it is the one that runs");
-    assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000);
+    assert.equal(incidents.processes.killedIn(HOUR, 1), undefined, "it is the one that runs");
+    assert.equal(incidents.processes.killedIn(HOUR, 0), NOON + 5_000);
     const until = (ms: number) => ({ fromMs: NOON - HOUR_MS, toMs: NOON + ms });
-    assert.equal(incidents.killedIn(until(-10_000), 0), undefined, "it did not serve yet");
-    assert.equal(incidents.killedIn(until(-9_999), 0), NOON + 5_000, "clocks differ by that much");
-    const behind = (ms: number) => ({ fromMs: NOON + 5_000 + ms, toMs: NOON + 2 * HOUR_MS });
-    assert.equal(incidents.killedIn(behind(65_000), 0), NOON + 5_000, "no line says less");
-    assert.equal(incidents.killedIn(behind(65_001), 0), undefined);
-    incidents.event({ msg: "serving", time: NOON + 60_000 });
-    assert.equal(incidents.killedIn(HOUR, 1), NOON + 5_000, "the later one runs");
     assert.equal(
-      incidents.killedIn({ fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS }, 1),
+      incidents.processes.killedIn(until(-10_000), 0),
+      undefined,
+      "it did not serve yet",
+    );
+    assert.equal(
+      incidents.processes.killedIn(until(-9_999), 0),
+      NOON + 5_000,
+      "clocks differ by that much",
+    );
+    const behind = (ms: number) => ({ fromMs: NOON + 5_000 + ms, toMs: NOON + 2 * HOUR_MS });
+    assert.equal(
+      incidents.processes.killedIn(behind(65_000), 0),
+      NOON + 5_000,
+      "no line says less",
+    );
+    assert.equal(incidents.processes.killedIn(behind(65_001), 0), undefined);
+    incidents.event({ msg: "serving", time: NOON + 60_000 });
+    assert.equal(incidents.processes.killedIn(HOUR, 1), NOON + 5_000, "the later one runs");
+    assert.equal(
+      incidents.processes.killedIn({ fromMs: NOON + HOUR_MS, toMs: NOON + 2 * HOUR_MS }, 1),
       undefined,
     );
     incidents.event({ msg: "stopped", time: NOON + 61_000 });
-    assert.equal(incidents.killedIn(HOUR, 0), NOON + 5_000, "one has its last line");
+    assert.equal(incidents.processes.killedIn(HOUR, 0), NOON + 5_000, "one has its last line");
   });
 
   it("end an outage for the gateway that came back, with its last bucket, and for no other", () => {

@@ -73,7 +73,7 @@ describe("what a log tells of its requests", () => {
     const gaps = new LogGaps();
     assert.equal(gaps.span, undefined);
     for (const ms of [5, 9, 2, 7]) gaps.request(requestAt(ms, "one"));
-    assert.deepEqual(gaps.span, { fromMs: DAY_START + 2, toMs: DAY_START + 9 });
+    assert.deepEqual(gaps.span, { firstMs: DAY_START + 2, lastMs: DAY_START + 9 });
   });
 });
 

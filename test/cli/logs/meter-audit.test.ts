@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { dayBalances, windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { dayBalances } from "../../../src/cli/logs/audit-days.ts";
+import { windowBalances } from "../../../src/cli/logs/audit-windows.ts";
 import { DayBalances } from "../../../src/cli/logs/day-balances.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
@@ -88,7 +89,7 @@ function judgeDay(tokens: number | undefined, one: Case, day = DAY) {
   const meters = tokens === undefined ? {} : { meters: { tokens } };
   days.add([{ ...ACME, day: formatDay(day), units: day === DAY ? units : 0, ...meters }]);
   const nowMs = NOON + 2 * DAY_MS;
-  const found = dayBalances(inputs, days.rows, { nowMs, createdOf: () => 0 });
+  const found = dayBalances(inputs, days.rows, nowMs);
   const { window, verdict, drift, why } = found.find((each) => each.window.includes(" ")) ?? {};
   return [window ?? `${days.matched} matched`, verdict, drift, why];
 }
@@ -188,7 +189,7 @@ function judgeWindow(used: number, one: Case, plan = "pro") {
   const windows = [{ window: "tokens.day", used, from, to }];
   const counts = [{ ...ACME, plan, created: 0, at: NOON + 1000, windows }];
   const inputs = inputsOf(one, counts);
-  const [found] = windowBalances(inputs, {});
+  const [found] = windowBalances(inputs, undefined);
   return [found?.verdict, found?.drift, found?.why];
 }
 

@@ -17,7 +17,7 @@ function read(names: readonly string[], events: readonly Event[]) {
     const named = msg === "store_away" ? { msg: "event", kind: msg } : { msg };
     incidents.event({ ...named, gateway, time: NOON + hours * HOUR_MS });
   }
-  incidents.setRunning(names);
+  incidents.processes.setRunning(names);
   return incidents;
 }
 
@@ -25,7 +25,7 @@ const HOURS = [0, 1, 2, 3, 4, 5, 6, 7, 8].map((hours) => [NOON + hours * HOUR_MS
 const hoursOf = new Map(HOURS as [number, number][]);
 /** The hour at which the first gateway was killed whose life reaches behind `from`. */
 const killed = (incidents: Incidents, alive: number, from = -1) => {
-  const atMs = incidents.killedIn(since(from), alive);
+  const atMs = incidents.processes.killedIn(since(from), alive);
   return atMs === undefined ? undefined : hoursOf.get(atMs);
 };
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { windowBalances } from "../../../src/cli/logs/audit-periods.ts";
+import { windowBalances } from "../../../src/cli/logs/audit-windows.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
 import { Ledger } from "../../../src/cli/logs/ledger.ts";
 import { LogSpan } from "../../../src/cli/logs/log-span.ts";
@@ -51,7 +51,7 @@ function judged(used: number, charges: readonly Charge[], one: Case = {}) {
       ...{ ledger, incidents, span, alive: 1, hasDescriptions: true },
       ...{ openBefore: [], openAfter: [] },
     },
-    {},
+    undefined,
   );
   return [balance?.verdict, balance?.drift, balance?.why];
 }
