@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
-import { addressOf, fetchAllPages } from "./admin-client.ts";
+import { type AdminRequest, addressOf, fetchAllPages } from "./admin-client.ts";
 
 /**
  * The gateways that a call asks, each once: the one of `admin.listen`, which is undefined, and those
@@ -32,12 +32,8 @@ export async function distinctGateways(
  */
 export async function nameOfGateway(
   config: Config,
-  { origin, withinMs }: { readonly origin?: string | undefined; readonly withinMs?: number },
+  asked: Pick<AdminRequest, "origin" | "withinMs">,
 ): Promise<string | undefined> {
-  const asked = await fetchAllPages<GatewayReport>(config, {
-    path: "/api/gateways",
-    ...(origin === undefined ? {} : { origin }),
-    ...(withinMs === undefined ? {} : { withinMs }),
-  });
-  return asked.ok ? asked.value.find(({ self }) => self)?.name : undefined;
+  const listed = await fetchAllPages<GatewayReport>(config, { ...asked, path: "/api/gateways" });
+  return listed.ok ? listed.value.find(({ self }) => self)?.name : undefined;
 }

@@ -3,8 +3,25 @@ import type { Config } from "../../config/config.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { originOf } from "../framework/curl.ts";
-import { fetchAdmin, gatewayRecordsIdentity, IDENTITY_MS_MAX } from "./admin-client.ts";
+import { type AdminConfig, fetchAdmin } from "./admin-client.ts";
 import { nameOfGateway } from "./distinct-gateways.ts";
+
+/** The timeout of a query that the gateway can answer at once. */
+const IDENTITY_MS_MAX = 5_000;
+
+/**
+ * The identity of the running gateway's records. Undefined if no gateway replies, or if it cannot
+ * tell: then the records cannot be compared.
+ */
+export async function gatewayRecordsIdentity(
+  config: AdminConfig,
+): Promise<{ readonly id: string | null; readonly place: string } | undefined> {
+  const question = { path: "/api/records", members: ["place"], withinMs: IDENTITY_MS_MAX };
+  const running = await fetchAdmin<{ id?: unknown; place: unknown }>(config, question);
+  if (!running.ok || typeof running.value.place !== "string") return undefined;
+  const { id, place } = running.value;
+  return { id: typeof id === "string" ? id : null, place: cleanText(place) };
+}
 
 /**
  * Why an answer from these records would not be about the running gateway, and a change would not

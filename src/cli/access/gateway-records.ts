@@ -10,7 +10,7 @@ import {
   type RecordEdit,
   type RecordsIdentity,
 } from "../../stores/keys/key-store.ts";
-import { fetchAdmin, fetchAdminText } from "./admin-client.ts";
+import { fetchAdmin, TEXT } from "./admin-client.ts";
 
 /**
  * Maximum retries after other writers changed the same records first. The pause grows with each.
@@ -47,9 +47,10 @@ class GatewayRecords implements CommandKeys {
   }
 
   async refresh(): Promise<void> {
-    const text = await fetchAdminText(this.#config, "/api/keys/export");
-    if (!text.ok) throw new Error(text.message);
-    this.#records = await decodeExport(text.value, this.#now());
+    const question = { path: "/api/keys/export", members: TEXT };
+    const exported = await fetchAdmin<string>(this.#config, question);
+    if (!exported.ok) throw new Error(exported.message);
+    this.#records = await decodeExport(exported.value, this.#now());
   }
 
   /** Unknown, and so none, if the gateway cannot say it now or is of an older version. */

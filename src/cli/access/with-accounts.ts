@@ -1,4 +1,3 @@
-import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
@@ -8,8 +7,9 @@ import { unknownEnvironmentError } from "./limit-options.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
 
 /**
- * Runs a query about accounts: in the store if all gateways share one, otherwise in the running
- * gateway through its admin listener (docs/reference/commands.md#which-process-answers).
+ * Runs a query about accounts and prints its result: in the store if all gateways share one and the
+ * file tells what it is about, otherwise in the running gateway through its admin listener
+ * (docs/reference/commands.md#which-process-answers).
  */
 export async function withAccounts<T>(
   invocation: Invocation,
@@ -42,27 +42,13 @@ export async function withAccounts<T>(
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }
 
-/**
- * Queries the gateway if only the gateway knows plans and limits; otherwise does the same as
- * `runAccountOperation`.
- */
-export function askAccounts<T>(
+/** Runs the query without printing anything, where `withAccounts` does. */
+export async function askAccounts<T>(
   { config, asksGateway, sharesStore }: ReachedGateway,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {
-  return asksGateway
-    ? ask(openAdminAccounts(config, sharesStore))
-    : runAccountOperation(config, terminal, ask);
-}
-
-/** Runs the query without printing anything. */
-async function runAccountOperation<T>(
-  config: Config,
-  terminal: Terminal,
-  ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
-): Promise<OperationResult<T>> {
-  if (config.store.kind === "memory") return ask(openAdminAccounts(config));
+  if (asksGateway || !sharesStore) return ask(openAdminAccounts(config, sharesStore));
   const { openStoredAccounts } = await import("./store-client.ts");
   const opened = openStoredAccounts(config, terminal);
   const { accounts, strange, close } = await showWait(terminal, READING_KEYS, opened);

@@ -9,9 +9,9 @@ import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/
 import { curlLine } from "../framework/curl.ts";
 import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
-import { refreshGateway } from "./admin-client.ts";
 import { otherRecordsError } from "./gateway-differences.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
+import { refreshGateway } from "./refresh-gateway.ts";
 
 /**
  * Reads the configuration, opens its keys for one piece of work, and always closes them. Records

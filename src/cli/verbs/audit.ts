@@ -201,8 +201,7 @@ async function askOpen(config: Config, origins: Auditor["origins"]) {
   const silent: string[] = [];
   let answered = 0;
   for (const origin of origins) {
-    const at = origin === undefined ? {} : { origin };
-    const question = { path: "/api/open", members: LIST, ...at } as const;
+    const question = { path: "/api/open", members: LIST, origin };
     const answer = await fetchAdmin<readonly OpenCharge[]>(config, question);
     if (answer.ok) for (const one of answer.value) open.push(one);
     else unasked.push(`${UNKNOWN_OPEN}: ${answer.message}`);

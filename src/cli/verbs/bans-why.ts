@@ -125,8 +125,9 @@ async function describeUnasked(config: Config, admins: readonly string[]): Promi
 
 function fetchBans(config: Config, id: string, origin: string | undefined) {
   return fetchAdmin<BanReasons & { readonly bans: readonly BanRecord[] }>(config, {
-    ...{ path: `/api/bans/${encodeURIComponent(id)}`, members: ["account", "bans"], id },
-    ...(origin === undefined ? {} : { origin }),
+    path: `/api/bans/${encodeURIComponent(id)}`,
+    members: ["account", "bans"],
+    ...{ id, origin },
   });
 }
 

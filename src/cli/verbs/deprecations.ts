@@ -58,9 +58,9 @@ type Asked = { readonly origin: string | undefined; readonly told: Report };
 async function askGateways(config: Config, admins: readonly string[]): Promise<readonly Asked[]> {
   const all: Asked[] = [];
   for (const origin of await distinctGateways(config, admins)) {
-    const question = { path: "/api/deprecations", ...(origin === undefined ? {} : { origin }) };
     const only = "the running gateway knows who calls";
-    all.push({ origin, told: await fetchAllPages<Deprecation>(config, { ...question, only }) });
+    const question = { path: "/api/deprecations", origin, only };
+    all.push({ origin, told: await fetchAllPages<Deprecation>(config, question) });
   }
   return all;
 }

@@ -111,13 +111,10 @@ async function fromGateways(
   if (typeof reached === "number") return reached;
   const { config } = reached;
   const path = `/api/explain/${encodeURIComponent(id)}`;
-  const asked = [undefined, ...admins];
   const messages: string[] = [];
-  for (const origin of asked) {
-    const answer = await fetchAdmin<Explanation>(config, {
-      ...{ path, members: ["id", "windows"] },
-      ...(origin && { origin }),
-    });
+  for (const origin of [undefined, ...admins]) {
+    const question = { path, members: ["id", "windows"], origin };
+    const answer = await fetchAdmin<Explanation>(config, question);
     if (answer.ok) return answer;
     // The message of a gateway does not name the gateway.
     const named = origin === undefined || answer.message.includes(origin);

@@ -70,7 +70,7 @@ const LISTS: readonly (readonly [asked: string, Ask])[] = [
 
 async function asked(ask: Ask, status: number, answer: unknown) {
   await using admin = await openAdmin((response) => send(response, status, answer));
-  const result = await ask(openAdminAccounts(admin.config as unknown as Config));
+  const result = await ask(openAdminAccounts(admin.config as unknown as Config, false));
   return { result, sent: admin.questions.map((one) => [one.asked, one.body]) };
 }
 
@@ -113,7 +113,7 @@ it("parts of a Cluster that a page of an answer lacks are named once, and make t
       response.writeHead(200, { ...link, ...missing(parts.slice(0, 1)) }).end("[]");
     }
   });
-  const accounts = openAdminAccounts(admin.config as unknown as Config);
+  const accounts = openAdminAccounts(admin.config as unknown as Config, false);
   assert.deepEqual(await accounts.bans(), { ok: true, value: [], missing: parts });
   const lifted = await accounts.liftBan("k_1");
   assert.deepEqual(lifted.ok && lifted.missing, parts.slice(1));

@@ -1,13 +1,8 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it, vi } from "vitest";
-import {
-  fetchAdmin,
-  fetchAdminText,
-  fetchAllPages,
-  gatewayRecordsIdentity,
-  LIST,
-  refreshGateway,
-} from "../../../src/cli/access/admin-client.ts";
+import { fetchAdmin, fetchAllPages, LIST, TEXT } from "../../../src/cli/access/admin-client.ts";
+import { gatewayRecordsIdentity } from "../../../src/cli/access/gateway-differences.ts";
+import { refreshGateway } from "../../../src/cli/access/refresh-gateway.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { freePort } from "../../support/redis/redis.ts";
 import { openAdmin, send } from "./admin-server.ts";
@@ -132,7 +127,7 @@ describe("a question to the admin listener", () => {
     assert.deepEqual(all, { ok: true, value: ["a", "b"] });
     const failed = await fetchAllPages(config, { path: "/api/x" });
     assert.equal(failed.ok ? "" : failed.message, "Gone");
-    const told = await fetchAdminText(config, "/api/a");
+    const told = await fetchAdmin(config, { path: "/api/a", members: TEXT });
     assert.deepEqual(told, { ok: true, value: '["a"]' });
   });
 });

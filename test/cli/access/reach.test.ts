@@ -1,13 +1,10 @@
 import assert from "node:assert/strict";
 import { appendFile } from "node:fs/promises";
 import { afterEach, describe, it, vi } from "vitest";
-import {
-  fetchAdmin,
-  fetchAllPages,
-  gatewayRecordsIdentity,
-  refreshGateway,
-} from "../../../src/cli/access/admin-client.ts";
+import { fetchAdmin, fetchAllPages } from "../../../src/cli/access/admin-client.ts";
+import { gatewayRecordsIdentity } from "../../../src/cli/access/gateway-differences.ts";
 import { reachGateway } from "../../../src/cli/access/reach.ts";
+import { refreshGateway } from "../../../src/cli/access/refresh-gateway.ts";
 import { readKeyFromStdin } from "../../../src/cli/access/with-keys.ts";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../../../src/cli/framework/verb.ts";

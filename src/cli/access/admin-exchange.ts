@@ -1,0 +1,94 @@
+import { cleanText, errorMessage } from "../../base/messages.ts";
+import { request } from "../../base/node-http.ts";
+
+const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
+
+export type ExchangeOptions = {
+  readonly method: string;
+  readonly token: string;
+  readonly body?: string;
+  readonly withinMs: number;
+  /** Called when the gateway may have some of the request. */
+  readonly onSent?: () => void;
+};
+
+/** `missing` are the parts of a Cluster or the workers that the answer lacks (docs/reference/admin.md#missing-parts). */
+export type AdminAnswer = {
+  readonly status: number;
+  readonly text: string;
+  /** The path of the next page of a list. */
+  readonly next: string | undefined;
+  readonly missing: readonly string[];
+};
+
+/** Sends one request to an admin listener. Rejects if there is no whole answer in time. */
+export function exchange(
+  url: URL,
+  { method, token, body = "", withinMs, onSent = () => {} }: ExchangeOptions,
+): Promise<AdminAnswer> {
+  const headers = {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    ...(token === "" ? {} : { Authorization: `Bearer ${token}` }),
+  };
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(withinMs);
+    const asked = request(url, { method, headers, agent: false, signal }, (answer) => {
+      let text = "";
+      answer.setEncoding("utf8");
+      answer.on("data", (piece: string) => {
+        text += piece;
+        if (text.length > ANSWER_CHARACTERS_MAX)
+          answer.destroy(new Error("the answer is too long"));
+      });
+      const next = /<(\/[^>]*)>; rel="next"/.exec(String(answer.headers.link))?.[1];
+      const named = answer.headers["x-tollgate-missing"];
+      const missing = named === undefined ? [] : cleanText(String(named)).split(", ");
+      answer.on("end", () => resolve({ status: answer.statusCode ?? 0, text, next, missing }));
+      answer.on("error", reject);
+    });
+    asked.on("error", reject);
+    asked.on("socket", (socket) => socket.once("connect", onSent));
+    asked.end(body);
+  });
+}
+
+/**
+ * How long a gateway was waited for in vain, in milliseconds, by the settings that name it: each verb
+ * reads its own.
+ */
+const waitedMs = new WeakMap<object, number>();
+
+/**
+ * The same as `exchange`, for a question whose verb goes on without an answer. The time for which the
+ * verb has waited for this gateway in vain is taken off, so that several such questions wait no longer
+ * together than the one with the latest deadline.
+ */
+export async function exchangeOnce(
+  admin: object,
+  url: URL,
+  { withinMs, ...options }: ExchangeOptions,
+): Promise<AdminAnswer> {
+  const beforeMs = waitedMs.get(admin) ?? 0;
+  try {
+    return await exchange(url, { ...options, withinMs: Math.max(0, withinMs - beforeMs) });
+  } catch (error) {
+    if (isTimeout(error)) {
+      waitedMs.set(admin, Math.max(waitedMs.get(admin) ?? 0, withinMs));
+    }
+    throw error;
+  }
+}
+
+/** Why an exchange had no whole answer. */
+export function whyUnanswered(error: unknown): string {
+  const { code } = (error ?? {}) as { readonly code?: unknown };
+  if (code === "ECONNREFUSED") return "nothing listens there";
+  if (code === "ECONNRESET") return "the connection ended before its answer";
+  return isTimeout(error) ? "it does not answer" : errorMessage(error);
+}
+
+/** Whether an exchange ended because its time was over. */
+export function isTimeout(error: unknown): boolean {
+  return (error as { readonly name?: unknown } | undefined)?.name === "AbortError";
+}

@@ -1,0 +1,51 @@
+import { cleanText } from "../../base/messages.ts";
+import { isYamlMap } from "../../config/file/mistake.ts";
+import { type AdminConfig, addressOf } from "./admin-client.ts";
+import { exchangeOnce, isTimeout } from "./admin-exchange.ts";
+
+/**
+ * How long a command waits until the gateway has read its change. The gateway reads it within a
+ * second anyway.
+ */
+const REFRESH_MS_MAX = 10_000;
+
+/** `withoutLimits` are the accounts that the gateway has no limits for. */
+type Refreshed = {
+  readonly unread?: string | undefined;
+  readonly withoutLimits?: readonly string[];
+};
+
+/**
+ * Makes the running gateway read the key records now. `unread` says what is wrong, in words: if it is
+ * there but does not take the token, or does not reply in time, it reads them by itself within a
+ * second. It is undefined if it has read them, or if no gateway runs.
+ */
+export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed> {
+  if (admin === undefined || admin.listen.port === 0) return {};
+  const url = new URL(`${addressOf(admin)}/api/keys/refresh`);
+  const { token } = admin;
+  return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
+    ({ status, text, missing }) => {
+      if (status !== 200) return { unread: LATER };
+      return { ...(missing.length > 0 && { unread: LATER }), ...parseRefreshed(text) };
+    },
+    (error) => (isTimeout(error) ? { unread: LATER } : {}),
+  );
+}
+
+const LATER =
+  "The gateway has not said in time that it has read this change: it takes effect within a second";
+
+/** The answer of a gateway. Of other programs, nothing is known. */
+function parseRefreshed(text: string): Refreshed {
+  try {
+    const body: unknown = JSON.parse(text);
+    if (!isYamlMap(body)) return {};
+    if (body.read === false) {
+      return { unread: `The gateway cannot read this change: ${cleanText(String(body.why))}` };
+    }
+    return Array.isArray(body.withoutLimits) ? { withoutLimits: body.withoutLimits } : {};
+  } catch {
+    return {};
+  }
+}
