@@ -54,44 +54,24 @@ export class Incidents {
     const name = eventName(line);
     const { gateway } = line;
     const stopped = this.processes.event(name, line);
-    switch (name) {
-      case "serving":
-        this.configs.taken(line.config, atMs);
-        break;
-      case "config_reloaded":
-        this.configs.taken(line.hash, atMs);
-        break;
-      case "stopped":
-        this.#unwrittenMs.delete(gateway);
-        this.#endOutagesOf(gateway, stopped, atMs);
-        break;
-      case "state_file_unwritten":
-        this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
-        break;
-      case "state_file_written":
-        this.#unwrittenMs.delete(gateway);
-        break;
-      case "store_away":
-        for (const bucket of bucketsOf(line)) this.#beginOutage(gateway, bucket, atMs);
-        break;
-      case "store_back":
-        for (const bucket of bucketsOf(line)) this.#return(gateway, bucket, atMs);
-        break;
-      case "charges_uncertain":
-        this.#addUncertain(line, atMs);
-        break;
-      case "charges_lost":
-        this.#addLost(line, atMs);
-        break;
-      case "account_changed": {
-        const accountRef = { environment: String(line.env), account: String(line.account) };
-        this.#addChange(accountId(accountRef), line, atMs);
-        break;
-      }
-      case "caps_added":
-        this.#addChange(String(line.key), line, atMs);
-        break;
-    }
+    if (name === "serving") this.configs.taken(line.config, atMs);
+    else if (name === "config_reloaded") this.configs.taken(line.hash, atMs);
+    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
+    else if (name === "charges_lost") this.#addLost(line, atMs);
+    else if (name === "store_away") {
+      for (const bucket of bucketsOf(line)) this.#beginOutage(gateway, bucket, atMs);
+    } else if (name === "store_back") {
+      for (const bucket of bucketsOf(line)) this.#return(gateway, bucket, atMs);
+    } else if (name === "stopped") {
+      this.#unwrittenMs.delete(gateway);
+      this.#endOutagesOf(gateway, stopped, atMs);
+    } else if (name === "state_file_unwritten") {
+      this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
+    } else if (name === "state_file_written") this.#unwrittenMs.delete(gateway);
+    else if (name === "account_changed") {
+      const accountRef = { environment: String(line.env), account: String(line.account) };
+      this.#addChange(accountId(accountRef), line, atMs);
+    } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
   }
 
   #beginOutage(gateway: unknown, bucket: string, atMs: number): void {
