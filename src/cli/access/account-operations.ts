@@ -18,6 +18,14 @@ export type OperationResult<T> =
   | { readonly ok: true; readonly value: T; readonly missing?: readonly string[] }
   | { readonly ok: false; readonly message: string; readonly usage?: true };
 
+export function given<T>(value: T): OperationResult<T> {
+  return { ok: true, value };
+}
+
+export function refused(message: string): Extract<OperationResult<never>, { ok: false }> {
+  return { ok: false, message };
+}
+
 /** Usage by day of one account (its ID, or that of one of its keys), or of all that match. */
 export type HistoryQuery = {
   readonly id?: string | undefined;

@@ -3,7 +3,7 @@ import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { originOf } from "../framework/curl.ts";
-import type { OperationResult } from "./account-operations.ts";
+import { type OperationResult, refused } from "./account-operations.ts";
 import { type AdminAnswer, exchange, exchangeOnce, whyUnanswered } from "./admin-exchange.ts";
 
 const ANSWER_MS_MAX = 10_000;
@@ -43,8 +43,7 @@ export async function fetchEachPage<T>(
 type AdminResult<T> =
   | (Extract<OperationResult<T>, { readonly ok: true }> & { readonly next?: string | undefined })
   | AdminRefusal;
-type AdminRefusal = Refused & { readonly status?: number };
-type Refused = Extract<OperationResult<never>, { readonly ok: false }>;
+type AdminRefusal = ReturnType<typeof refused> & { readonly status?: number };
 
 /** The response is a list. */
 export const LIST = "list" as const;
@@ -215,8 +214,4 @@ function messageOf(body: unknown): string | undefined {
   const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
   const lines = [body.message, ...mistakes.map(formatMistake)].join("\n").split("\n");
   return lines.map(cleanText).join("\n");
-}
-
-function refused(message: string): Refused {
-  return { ok: false, message };
 }

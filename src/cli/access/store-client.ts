@@ -2,14 +2,8 @@ import { errorMessage, quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
-import {
-  bansReport,
-  findUsageSubject,
-  type UsageReport,
-  type UsageSubject,
-} from "../../core/keys/usage-reports.ts";
-import type { KeyStore } from "../../stores/keys/key-store.ts";
-import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
+import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
+import { openQuotaStore } from "../../stores/open-stores.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
@@ -37,13 +31,15 @@ import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quot
 import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import type { Terminal } from "../framework/terminal.ts";
-import type { AccountOperations, HistoryQuery, OperationResult } from "./account-operations.ts";
 import {
-  gatewayWithSameRecords,
-  otherRecordsError,
-  otherStoreError,
-} from "./gateway-differences.ts";
-import { openGatewayRecords } from "./gateway-records.ts";
+  type AccountOperations,
+  given,
+  type HistoryQuery,
+  type OperationResult,
+  refused,
+} from "./account-operations.ts";
+import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
+import { openReadableRecords, type ReadableRecords } from "./readable-records.ts";
 
 /**
  * Queries the shared store directly, so that no gateway needs to run. Close it when done. If key
@@ -54,17 +50,14 @@ export async function openStoredAccounts(
   config: Config,
   terminal: Terminal,
 ): Promise<StoredAccounts> {
-  const options = { now: terminal.now, report: () => {} };
-  const keys = await openKeyStore(config, { ...options, watch: false }).catch((cause) => {
-    return copyOfGateway(config, terminal, cause);
-  });
+  const keys = await openReadableRecords(config, terminal);
   try {
-    const quotas = await openQuotaStore(config, options);
+    const quotas = await openQuotaStore(config, { now: terminal.now, report: () => {} });
     const close = async () => {
       await quotas.close();
       await keys.close();
     };
-    const accounts = storedAccounts({ config, now: terminal.now }, keys, quotas);
+    const accounts = storedAccounts({ config, now: terminal.now, keys, quotas });
     const found = [otherRecordsError(keys, config), otherStoreError(quotas, config)];
     const [records, store] = await Promise.all(found.map(knownOnly));
     return { accounts, strange: records ?? store, close };
@@ -85,49 +78,27 @@ function knownOnly(found: Promise<string | undefined>): Promise<string | undefin
   return found.catch(() => undefined);
 }
 
-type Keys = Pick<KeyStore, "records" | "refresh" | "identity" | "close">;
+type Stores = {
+  readonly config: Config;
+  readonly now: () => number;
+  readonly keys: ReadableRecords;
+  readonly quotas: QuotaAdmin & Pick<QuotaStore, "gateways">;
+};
 
-/**
- * The records that the running gateway goes on with. On a Cluster all records are in one bucket:
- * while it is unreachable, the counts and bans of accounts in the others can still be asked.
- */
-async function copyOfGateway(config: Config, terminal: Terminal, cause: unknown): Promise<Keys> {
-  const origin = await gatewayWithSameRecords(config);
-  if (origin === undefined) return unreadable(cause);
-  const copy = await openGatewayRecords(config, terminal.now).catch(() => undefined);
-  if (copy === undefined) return unreadable(cause);
-  let isTold = false;
-  const records = () => {
-    const used = `those that the gateway at ${origin} knows are used`;
-    if (!isTold) terminal.err(`${errorMessage(cause)}: ${used}\n`);
-    isTold = true;
-    return copy.records();
-  };
-  return { ...unreadable(cause), records };
-}
-
-function unreadable(cause: unknown): Keys {
-  return {
-    records: () => {
-      throw cause;
-    },
-    refresh: () => Promise.reject(cause),
-    identity: () => Promise.reject(cause),
-    close: async () => undefined,
-  };
-}
-
-type Terms = { readonly config: Config; readonly now: () => number };
-
-type Quotas = QuotaAdmin & Pick<QuotaStore, "gateways">;
-
-function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): AccountOperations {
-  const usage = async (selector: AccountSelector): Promise<OperationResult<UsageReport>> => {
+function storedAccounts(stores: Stores): AccountOperations {
+  const { config, now, keys, quotas } = stores;
+  /** What is read of the account that is named. */
+  const reportOf = async <T>(
+    selector: AccountSelector,
+    read: (subject: UsageSubject) => Promise<T | undefined>,
+  ): Promise<OperationResult<T>> => {
     const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
     if (!found.ok) return notFound(found);
-    const report = await usageOf(quotas, config, found.subject);
+    const report = await read(found.subject);
     return report === undefined ? noPlan(found.subject) : given(report);
   };
+  const usage = (selector: AccountSelector) =>
+    reportOf(selector, (subject) => usageOf(quotas, config, subject));
   return {
     bans: () =>
       answered(config, async (missing) => {
@@ -146,12 +117,9 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
         return given(await readAllCounts(quotas, config, keys.records(), missing));
       }),
     countsOf: (selector) =>
-      answered(config, async () => {
-        const records = keys.records();
-        const found = await findAccountBySelector({ quotas, config }, records, selector);
-        if (!found.ok) return notFound(found);
-        const report = await readCounts(quotas, config, records, found.subject);
-        return report === undefined ? noPlan(found.subject) : given(report);
+      answered(config, () => {
+        const read = (subject: UsageSubject) => readCounts(quotas, config, keys.records(), subject);
+        return reportOf(selector, read);
       }),
     gatewayNames: () =>
       answered(config, async () => {
@@ -159,25 +127,22 @@ function storedAccounts({ config, now }: Terms, keys: Keys, quotas: Quotas): Acc
         return given(news.filter(({ ageMs }) => mayRun(ageMs)).map(({ name }) => name));
       }),
     history: (query, tell) =>
-      answered(config, (missing) => {
-        return tellHistory({ config, now, keys, quotas, missing }, query, tell);
-      }),
+      answered(config, (missing) => tellHistory(stores, query, tell, missing)),
     banReasons: (id) =>
       answered(config, async () => {
         const found = await usage({ id });
         return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
       }),
-    ...storedBans({ config, now }, keys, quotas),
-    ...storedReset(config, keys, quotas),
+    ...storedChanges(stores),
   };
 }
 
-/** Resets the counts of an account directly in the store. */
-function storedReset(
-  config: Config,
-  keys: Keys,
-  quotas: QuotaAdmin,
-): Pick<AccountOperations, "reset"> {
+/** Resets counts, and imposes and lifts bans, directly in the store. */
+function storedChanges({
+  config,
+  keys,
+  quotas,
+}: Stores): Pick<AccountOperations, "reset" | "ban" | "liftBan"> {
   return {
     reset: (selector, windows) =>
       answered(config, async (missing) => {
@@ -194,16 +159,6 @@ function storedReset(
         });
         return given({ account, environment, windows: told });
       }),
-  };
-}
-
-/** Imposes and lifts bans directly in the store. */
-function storedBans(
-  { config }: Terms,
-  keys: Keys,
-  quotas: QuotaAdmin,
-): Pick<AccountOperations, "ban" | "liftBan"> {
-  return {
     ban: (id, wanted) =>
       answered(config, async (missing) => {
         const subject = findUsageSubject(keys.records(), id);
@@ -235,16 +190,11 @@ function untold(onMissing: OnMissing): OnMissing {
   return (part) => onMissing({ ...part, why: `${part.why}; ${meaning}` });
 }
 
-type Stores = Terms & {
-  readonly keys: Keys;
-  readonly quotas: QuotaAdmin;
-  readonly missing: OnMissing;
-};
-
 async function tellHistory(
-  { config, now, keys, quotas, missing }: Stores,
+  { config, now, keys, quotas }: Stores,
   { id, environment, plan, period }: HistoryQuery,
   tell: (rows: readonly DayReport[]) => void,
+  missing: OnMissing,
 ): Promise<OperationResult<undefined>> {
   const off = historyDisabledError(config);
   if (off !== undefined) return refused(off);
@@ -284,10 +234,6 @@ async function answered<T>(
   }
 }
 
-function given<T>(value: T): OperationResult<T> {
-  return { ok: true, value };
-}
-
 function noPlan({ account, plan }: UsageSubject): OperationResult<never> {
   return refused(`Account ${account} is on plan ${plan}, which is not configured`);
 }
@@ -298,10 +244,6 @@ function notFound({ because, message }: NotFound): OperationResult<never> {
 
 function unknown(id: string): OperationResult<never> {
   return refused(`Cannot find ${quoteValue(id)}: no key or account has this ID`);
-}
-
-function refused(message: string): OperationResult<never> {
-  return { ok: false, message };
 }
 
 /**

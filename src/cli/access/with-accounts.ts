@@ -1,7 +1,7 @@
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
-import type { AccountOperations, OperationResult } from "./account-operations.ts";
+import { type AccountOperations, type OperationResult, refused } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
 import { unknownEnvironmentError } from "./limit-options.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
@@ -53,7 +53,7 @@ export async function askAccounts<T>(
   const opened = openStoredAccounts(config, terminal);
   const { accounts, strange, close } = await showWait(terminal, READING_KEYS, opened);
   try {
-    return strange === undefined ? await ask(accounts) : { ok: false, message: strange };
+    return strange === undefined ? await ask(accounts) : refused(strange);
   } finally {
     await close();
   }

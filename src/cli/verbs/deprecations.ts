@@ -8,7 +8,7 @@ import {
 } from "../../config/queries/deprecations.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { OperationResult } from "../access/account-operations.ts";
+import { type OperationResult, refused } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
 import { distinctGateways } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
@@ -88,7 +88,7 @@ async function reportByFile(
   nowMs: number,
 ): Promise<Report> {
   const failure = failureOf(asked, sharesStore);
-  if (failure !== undefined) return { ok: false, message: failure };
+  if (failure !== undefined) return refused(failure);
   if (!sharesStore) {
     const calls = callsOf(asked.flatMap(({ told }) => (told.ok ? told.value : [])));
     return { ok: true, value: report(config, calls, nowMs) };
@@ -108,7 +108,7 @@ async function reportOfGateways(
     failureOf(asked, sharesStore) ?? (silent?.ok === false ? silent.message : undefined);
   if (failure !== undefined) {
     const because = "What is deprecated is not known, as the file cannot be used: ";
-    return { ok: false, message: isRemote ? failure : `${because}${failure}` };
+    return refused(isRemote ? failure : `${because}${failure}`);
   }
   const value = mergeDeprecations((sharesStore ? reports.slice(-1) : reports).flat());
   const isUnknown = value.some(({ accounts }) => accounts === undefined);

@@ -6,7 +6,7 @@ import {
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { BanHistory } from "../../telemetry/history/ban-history.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
-import type { OperationResult } from "../access/account-operations.ts";
+import { type OperationResult, refused } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
@@ -90,7 +90,7 @@ async function fromLogs(
   for (const one of damage) terminal.err(`Missing: ${one}\n`);
   if (found !== undefined) return { ok: true, value: explainLine(found, banOf(found, bans)) };
   // The ID may be a key, which no message repeats.
-  return { ok: false, message: `No line of ${files.join(", ")} is of that request` };
+  return refused(`No line of ${files.join(", ")} is of that request`);
 }
 
 /** The ban that refused a request, from its event; undefined if the logs do not have it. */
@@ -120,7 +120,7 @@ async function fromGateways(
     const named = origin === undefined || answer.message.includes(origin);
     messages.push(named ? answer.message : `${origin}: ${answer.message}`);
   }
-  return { ok: false, message: [...new Set(messages)].join("\n") };
+  return refused([...new Set(messages)].join("\n"));
 }
 
 function explanationText(explanation: Explanation, terminal: Terminal): string {
