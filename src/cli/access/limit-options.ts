@@ -58,27 +58,3 @@ export function parseMetaOptions(
   }
   return Object.fromEntries(pairs);
 }
-
-/**
- * The error for an environment that is not configured. A plan may be one that only accounts still
- * have.
- */
-export function unknownEnvironmentError(
-  wanted: string | undefined,
-  { environments }: { readonly environments: readonly { readonly name: string }[] },
-): string | undefined {
-  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
-  const known = environments.map(({ name }) => name).join(", ");
-  return `Unknown environment ${quoteValue(wanted)}: expected ${known}`;
-}
-
-/** The error for a plan that is neither configured nor the plan of any account. */
-export function unknownPlanError(
-  wanted: string | undefined,
-  { plans }: { readonly plans: ReadonlyMap<string, unknown> },
-  { accounts }: { readonly accounts: readonly { readonly plan: string }[] },
-): string | undefined {
-  if (wanted === undefined || plans.has(wanted)) return undefined;
-  if (accounts.some(({ plan }) => plan === wanted)) return undefined;
-  return `Unknown plan ${quoteValue(wanted)}: expected ${[...plans.keys()].join(", ")}`;
-}

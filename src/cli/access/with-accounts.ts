@@ -3,8 +3,8 @@ import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts"
 import type { Invocation } from "../framework/verb.ts";
 import { type AccountOperations, type OperationResult, refused } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
-import { unknownEnvironmentError } from "./limit-options.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
+import { unknownEnvironmentError } from "./unknown-names.ts";
 
 /**
  * Runs a query about accounts and prints its result: in the store if all gateways share one and the

@@ -2,7 +2,7 @@ import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord } from "../../core/keys/records.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
+import { unknownNameError } from "../access/unknown-names.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -23,12 +23,10 @@ const list: Verb = {
   args: [],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, async (keys, config) => {
-      const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
-      const strange = unknownEnvironmentError(environment, config);
-      if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
       const records = keys.records();
-      const unheard = unknownPlanError(plan, config, records);
-      if (unheard !== undefined) return fail(terminal, EXIT_USAGE, unheard);
+      const unknown = unknownNameError(invocation, config, records);
+      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
+      const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
       const chosen = records.accounts.filter(
         (account) =>
           (environment ?? account.environment) === account.environment &&

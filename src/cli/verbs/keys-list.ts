@@ -5,7 +5,7 @@ import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withLastUsed } from "../access/last-used.ts";
-import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
+import { unknownNameError } from "../access/unknown-names.ts";
 import {
   failWithRefusal,
   listExitStatus,
@@ -41,11 +41,9 @@ export const keysList: Verb = {
       return Promise.resolve(fail(terminal, EXIT_USAGE, message));
     }
     return withKeys(invocation, terminal, async (keys, config) => {
-      const unknown = unknownEnvironmentError(invocation.text("env"), config);
-      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
       const records = keys.records();
-      const unheard = unknownPlanError(invocation.text("plan"), config, records);
-      if (unheard !== undefined) return fail(terminal, EXIT_USAGE, unheard);
+      const unknown = unknownNameError(invocation, config, records);
+      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
       const account = invocation.text("account");
       if (account !== undefined && !records.accounts.some(({ id }) => id === account)) {
         return failWithRefusal(terminal, unknownIdRefusal(account));

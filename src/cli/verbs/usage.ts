@@ -3,8 +3,8 @@ import { meterNames } from "../../config/queries/meter-names.ts";
 import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
-import { unknownEnvironmentError, unknownPlanError } from "../access/limit-options.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
+import { unknownNameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
@@ -45,7 +45,8 @@ export const usage: Verb = {
     const [id] = invocation.args;
     const reached = await reachGateway(invocation, terminal);
     if (typeof reached === "number") return reached;
-    const unknown = unknownNameError(invocation, reached.config);
+    // By day, names that have left the file may have usage.
+    const unknown = unknownNameError(invocation, reached.config, { accounts: [] });
     if (isByDay(invocation)) {
       return usageByDay(invocation, terminal, { meters: metersOf(reached), unknown });
     }
@@ -81,18 +82,6 @@ function usageOfOne(id: string, invocation: Invocation, terminal: Terminal): Pro
       return EXIT_OK;
     },
   });
-}
-
-type Names = {
-  readonly environments: readonly { readonly name: string }[];
-  readonly plans: ReadonlyMap<string, unknown>;
-};
-
-/** The error for an environment or a plan that is not configured; rows of history may have it. */
-function unknownNameError(invocation: Invocation, names: Names): string | undefined {
-  const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
-  const noAccounts = { accounts: [] };
-  return unknownEnvironmentError(environment, names) ?? unknownPlanError(plan, names, noAccounts);
 }
 
 /** The filter, or the mistake in the options. */

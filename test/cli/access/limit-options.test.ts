@@ -5,8 +5,6 @@ import {
   parseCapOptions,
   parseLimitOptions,
   parseMetaOptions,
-  unknownEnvironmentError,
-  unknownPlanError,
 } from "../../../src/cli/access/limit-options.ts";
 import type { Invocation } from "../../../src/cli/framework/verb.ts";
 
@@ -68,29 +66,5 @@ describe("the options of an account", () => {
     }
     const twice = "Cannot use one name of --meta twice: give each name once";
     assert.equal(parseMetaOptions(call("a=1", "b=2", "a=3")), twice);
-  });
-});
-
-describe("a name that is not configured", () => {
-  const environments = [{ name: "production" }, { name: "staging" }];
-  const plans = new Map([
-    ["free", 1],
-    ["pro", 2],
-  ]);
-
-  it("of an environment is told with those that are", () => {
-    assert.equal(unknownEnvironmentError(undefined, { environments }), undefined);
-    assert.equal(unknownEnvironmentError("staging", { environments }), undefined);
-    const told = 'Unknown environment "prod": expected production, staging';
-    assert.equal(unknownEnvironmentError("prod", { environments }), told);
-  });
-
-  it("of a plan is told with those that are, unless an account is still on it", () => {
-    const accounts = [{ plan: "old" }, { plan: "free" }];
-    for (const plan of [undefined, "pro", "old"]) {
-      assert.equal(unknownPlanError(plan, { plans }, { accounts }), undefined);
-    }
-    const told = 'Unknown plan "gold": expected free, pro';
-    assert.equal(unknownPlanError("gold", { plans }, { accounts }), told);
   });
 });
