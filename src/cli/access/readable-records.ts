@@ -1,10 +1,10 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
-import { openKeyStore } from "../../stores/open-stores.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import { gatewayWithSameRecords } from "./gateway-differences.ts";
 import { openGatewayRecords } from "./gateway-records.ts";
+import { openStoredRecords } from "./with-keys.ts";
 
 export type ReadableRecords = Pick<KeyStore, "records" | "refresh" | "identity" | "close">;
 
@@ -18,7 +18,7 @@ export async function openReadableRecords(
   terminal: Terminal,
 ): Promise<ReadableRecords> {
   try {
-    return await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+    return await openStoredRecords(config, terminal);
   } catch (cause) {
     const origin = await gatewayWithSameRecords(config);
     if (origin === undefined) return unreadable(cause);

@@ -3,7 +3,7 @@ import { unservedPlans } from "../../config/unserved-records.ts";
 import type { IssuedKey } from "../../core/keys/edit-keys.ts";
 import type { EditRefusal, EditResult, KeyContext } from "../../core/keys/edit-rules.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
-import type { AccountRecord, Records } from "../../core/keys/records.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine } from "../framework/curl.ts";
@@ -71,22 +71,24 @@ async function openRecords(
     const { openGatewayRecords } = await import("./gateway-records.ts");
     return openGatewayRecords(config, terminal.now);
   }
-  const { openKeyStore } = await import("../../stores/open-stores.ts");
-  return openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  return openStoredRecords(config, terminal);
 }
 
-/** The current accounts, for verbs that only read. Rejects if the store is unreachable. */
-export async function readAccounts(
+/**
+ * The records where the configuration keeps them, for one piece of work. Close them when done.
+ * Rejects if the store is unreachable.
+ */
+export async function openStoredRecords(
   config: Config,
-  terminal: Terminal,
-): Promise<readonly AccountRecord[]> {
-  return (await readRecords(config, terminal)).accounts;
+  { now }: Pick<Terminal, "now">,
+): Promise<CommandKeys> {
+  const { openKeyStore } = await import("../../stores/open-stores.ts");
+  return openKeyStore(config, { now, report: () => {}, watch: false });
 }
 
 /** The current keys and accounts. Rejects if the store is unreachable. */
 export async function readRecords(config: Config, terminal: Terminal): Promise<Records> {
-  const { openKeyStore } = await import("../../stores/open-stores.ts");
-  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const keys = await openStoredRecords(config, terminal);
   const records = keys.records();
   await keys.close();
   return records;

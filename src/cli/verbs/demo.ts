@@ -1,6 +1,7 @@
 import { dirname } from "node:path";
 import type { Config } from "../../config/config.ts";
 import type { Limit } from "../../core/quota/windows.ts";
+import { openStoredRecords } from "../access/with-keys.ts";
 import { configFileOf } from "../framework/config-file.ts";
 import { prettyLogFormatter } from "../framework/pretty-log.ts";
 import type { Terminal } from "../framework/terminal.ts";
@@ -63,10 +64,9 @@ export const demo: Verb = {
  * others.
  */
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
-  const { openKeyStore } = await import("../../stores/open-stores.ts");
   const { issueKeys } = await import("../../core/keys/edit-keys.ts");
   const { keyContextOf } = await import("../../stores/keys/key-store.ts");
-  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const keys = await openStoredRecords(config, terminal);
   try {
     return await keys.change((before) => {
       if (before.keys.length > 0) return { records: before, result: [] };
@@ -103,8 +103,7 @@ async function takeBack(
   issued: readonly DemoKey[],
 ): Promise<void> {
   if (issued.length === 0) return;
-  const { openKeyStore } = await import("../../stores/open-stores.ts");
-  const keys = await openKeyStore(config, { now: terminal.now, report: () => {}, watch: false });
+  const keys = await openStoredRecords(config, terminal);
   const ids = new Set(issued.flatMap(({ record, account }) => [record.id, account.id]));
   await keys.change(({ keys: all, accounts }) => {
     const isLeft = ({ id }: { readonly id: string }) => !ids.has(id);

@@ -4,7 +4,7 @@ import { formatMistake } from "../../config/file/mistake.ts";
 import { type PlanReport, plansReport } from "../../config/queries/plans-report.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { readAccounts, withKeys } from "../access/with-keys.ts";
+import { readRecords, withKeys } from "../access/with-keys.ts";
 import { DEFAULT_FILE, holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framework/config-file.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -104,7 +104,7 @@ async function trialOf(invocation: Invocation, terminal: Terminal) {
   if ([config, loaded.config ?? config].some((each) => holdsKey(invocation, each))) {
     return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
   }
-  const accounts = await readAccounts(config, terminal);
+  const { accounts } = await readRecords(config, terminal);
   if (loaded.config !== undefined) {
     return { plans: loaded.config, environments: loaded.config.environments, accounts };
   }
