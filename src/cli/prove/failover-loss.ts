@@ -1,5 +1,6 @@
+import type { FailoverOutcome } from "../../stores/open-stores.ts";
 import type { SentRequest } from "./promises.ts";
-import { OPERATIONS } from "./workload.ts";
+import { METER, OPERATIONS } from "./workload.ts";
 
 /** A gateway follows a new master within this time, and replication is no further behind. */
 const UNREPLICATED_MS = 1_000;
@@ -8,9 +9,9 @@ const UNREPLICATED_MS = 1_000;
  * Tells the most units that a failover may lose: those that were admitted in its busiest second. The
  * windows of a load fill up in bursts, so the average of the whole load tells less.
  */
-export class FailoverLoss<Outcome extends { readonly ok: boolean } = { readonly ok: boolean }> {
+export class FailoverLoss {
   readonly #lastSecond: { readonly atMs: number; readonly units: number }[] = [];
-  #outcome: Promise<Outcome> | undefined;
+  #outcome: Promise<FailoverOutcome> | undefined;
   #units = 0;
   #most = 0;
 
@@ -18,19 +19,19 @@ export class FailoverLoss<Outcome extends { readonly ok: boolean } = { readonly 
    * The most units that this failover may have lost, since `begin` and in the second before it. One
    * of a Cluster that is planned waits for its replica, and loses none.
    */
-  mostOf(failover: Outcome | null, store: string | undefined): number {
+  mostOf(failover: FailoverOutcome | null, store: string | undefined): number {
     return failover?.ok === true && store === "sentinel" ? this.#most : 0;
   }
 
   /** Called when the failover begins, in Unix milliseconds, with the promise of its outcome. */
-  begin(nowMs: number, outcome: Promise<Outcome>): void {
+  begin(nowMs: number, outcome: Promise<FailoverOutcome>): void {
     this.#outcome = outcome;
     this.#forget(nowMs);
     this.#most = this.#units;
   }
 
   /** The outcome of the failover; null if none has begun. */
-  async outcome(): Promise<Outcome | null> {
+  async outcome(): Promise<FailoverOutcome | null> {
     return (await this.#outcome) ?? null;
   }
 
@@ -51,4 +52,28 @@ export class FailoverLoss<Outcome extends { readonly ok: boolean } = { readonly 
       this.#lastSecond.shift();
     }
   }
+}
+
+type FailoverLosses = {
+  readonly chargesLost: number;
+  readonly historyLost: number;
+  readonly metersOff: number;
+};
+
+/**
+ * Names lost units as those of a failover, up to `mostLost` units of the plan, each of which may have
+ * held as much of the meter as a request can.
+ */
+export function excuseFailover<T extends FailoverLosses>(
+  charges: T,
+  mostLost: number,
+): T & { readonly failoverLost: number } {
+  const { chargesLost, historyLost, metersOff } = charges;
+  return {
+    ...charges,
+    failoverLost: Math.min(mostLost, Math.max(chargesLost, historyLost)),
+    chargesLost: Math.max(0, chargesLost - mostLost),
+    historyLost: Math.max(0, historyLost - mostLost),
+    metersOff: Math.max(0, metersOff - mostLost * METER.max),
+  };
 }

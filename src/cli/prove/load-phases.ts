@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import type { FailoverOutcome } from "../../stores/open-stores.ts";
 import type { PromiseChecker } from "./checker.ts";
 import type { FailoverLoss } from "./failover-loss.ts";
 import type { ProofClient } from "./issue-keys.ts";
@@ -17,8 +18,6 @@ const AWAY_MS_MAX = 2_500;
 /** The load of a busy machine goes on for at most this long, until enough was seen. */
 const FURTHER_MS_MAX = 60_000;
 
-type FailoverOutcome = NonNullable<ProofReport["failover"]>;
-
 export type LoadPhasesOptions = {
   readonly options: Pick<ProveOptions, "seconds" | "fault" | "tell" | "signal">;
   readonly gateways: readonly GatewayChild[];
@@ -33,7 +32,7 @@ export type LoadPhasesOptions = {
   readonly outages: OutageTracker;
   readonly meters: MeterChecker;
   readonly killLoss: KillLoss;
-  readonly failoverLoss: FailoverLoss<FailoverOutcome>;
+  readonly failoverLoss: FailoverLoss;
 };
 
 export type Disturbances = Pick<ProofReport, "storeAwayMs" | "gatewaysKilled" | "failover">;
@@ -49,20 +48,20 @@ export function runLoad(options: LoadPhasesOptions): Promise<Disturbances> {
 }
 
 class LoadPhases {
-  readonly #house: LoadPhasesOptions;
+  readonly #parts: LoadPhasesOptions;
   /** The gateways that requests are sent to. */
   readonly #alive: GatewayChild[];
   readonly #pause: (ms: number) => Promise<unknown>;
 
-  constructor(house: LoadPhasesOptions) {
-    const { signal } = house.options;
-    this.#house = house;
-    this.#alive = [...house.gateways];
+  constructor(parts: LoadPhasesOptions) {
+    const { signal } = parts.options;
+    this.#parts = parts;
+    this.#alive = [...parts.gateways];
     this.#pause = (ms) => sleep(ms, undefined, { signal }).catch(() => {});
   }
 
   async run(): Promise<Disturbances> {
-    const { clients, failoverLoss, options, outages } = this.#house;
+    const { clients, failoverLoss, options, outages } = this.#parts;
     const { seconds, tell, signal } = options;
     const phaseMs = seconds * 200;
     const load = this.#createLoad();
@@ -89,7 +88,7 @@ class LoadPhases {
   }
 
   #createLoad(): LoadGenerator {
-    const { checker, meters, failoverLoss, killLoss, options } = this.#house;
+    const { checker, meters, failoverLoss, killLoss, options } = this.#parts;
     return new LoadGenerator({
       checker: judgeAll({ promises: checker, meters, failoverLoss, killLoss }),
       origins: () => this.#alive.map(({ url }) => url),
@@ -98,7 +97,7 @@ class LoadPhases {
   }
 
   async #delayAnswers(phaseMs: number): Promise<void> {
-    const { proxy, options } = this.#house;
+    const { proxy, options } = this.#parts;
     const { fault, signal, tell } = options;
     if (proxy === undefined || (fault !== undefined && fault !== "late")) {
       await this.#pause(phaseMs);
@@ -110,7 +109,7 @@ class LoadPhases {
 
   /** Stops the store, or has it fail over. Gives for how many milliseconds it was stopped. */
   async #disturbStore(phaseMs: number): Promise<number> {
-    const { failoverLoss, failOver, options, redis } = this.#house;
+    const { failoverLoss, failOver, options, redis } = this.#parts;
     const { fault, tell } = options;
     if (fault === undefined && redis !== undefined) {
       tell("Taking the store away");
@@ -131,7 +130,7 @@ class LoadPhases {
 
   /** Kills the last gateway if there are several. Gives how many it killed. */
   async #killOne(): Promise<number> {
-    const { gateways, killLoss, options, outages } = this.#house;
+    const { gateways, killLoss, options, outages } = this.#parts;
     const { fault, tell, signal } = options;
     if (this.#alive.length === 1 || fault !== undefined) return 0;
     const doomed = this.#alive.at(-1) as GatewayChild;
@@ -150,7 +149,7 @@ class LoadPhases {
   }
 
   async #untilEnough(): Promise<void> {
-    const { checker, options } = this.#house;
+    const { checker, options } = this.#parts;
     const untilMs = Date.now() + FURTHER_MS_MAX;
     while (!checker.hasSeenEnough && !options.signal.aborted && Date.now() < untilMs) {
       await this.#pause(100);
@@ -160,6 +159,6 @@ class LoadPhases {
   /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(): Promise<void> {
     await this.#pause(100);
-    await this.#house.outages.untilBack(SETTLE_MS_MAX, this.#pause, this.#house.options.signal);
+    await this.#parts.outages.untilBack(SETTLE_MS_MAX, this.#pause, this.#parts.options.signal);
   }
 }

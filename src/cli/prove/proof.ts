@@ -10,8 +10,7 @@ import {
 import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
 import { PromiseChecker } from "./checker.ts";
 import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
-import { excuseFailover } from "./excuse-failover.ts";
-import { FailoverLoss } from "./failover-loss.ts";
+import { excuseFailover, FailoverLoss } from "./failover-loss.ts";
 import { issueKeys, type ProofClient } from "./issue-keys.ts";
 import { KillLoss } from "./kill-loss.ts";
 import type { LoadClient } from "./load-generator.ts";
@@ -63,7 +62,7 @@ class Trial {
   readonly #outages = new OutageTracker();
   readonly #meters = new MeterChecker();
   readonly #killLoss = new KillLoss();
-  readonly #failoverLoss = new FailoverLoss<FailoverOutcome>();
+  readonly #failoverLoss = new FailoverLoss();
   readonly #uncertain = new UncertainCharges();
   #redis: (ChildHandle & { url: string }) | undefined;
   #proxy: StoreProxy | undefined;
@@ -107,14 +106,13 @@ class Trial {
       ...{ killLoss: this.#killLoss, failoverLoss: this.#failoverLoss },
     });
     tell("Comparing the charges with the store");
-    const charges = await this.#compareCharges(checker, clients);
-    const metersOff = await this.#compareMeters(proxy, clients);
+    const compared = await this.#compare(checker, proxy, clients);
     const mostLost = this.#failoverLoss.mostOf(failover, this.#options.redis?.kind);
     const seen = proxy.seen();
     return {
       ...checker.report(this.#outages.spans),
       away: this.#outages.spansUntil(Date.now()),
-      ...excuseFailover({ ...charges, metersOff }, mostLost),
+      ...excuseFailover(compared, mostLost),
       gateways: count,
       store: this.#store === undefined ? "memory" : "redis",
       forwarded: seen.requests,
@@ -187,23 +185,20 @@ class Trial {
     this.#meters.onLogLine(line);
   }
 
-  #compareCharges(
+  /** The charges and the units of the meter that the store has, against those of the load. */
+  async #compare(
     checker: PromiseChecker,
+    { usedBy }: CountingProxy,
     clients: readonly LoadClient[],
-  ): Promise<ChargeComparison> {
+  ): Promise<ChargeComparison & { readonly metersOff: number }> {
     const { adminUrl } = this.#gateways[0] as GatewayChild;
     const accounts = clients.map(({ account }) => account);
-    const waitMs = this.#waitMs;
+    const asked = { adminUrl, accounts, waitMs: this.#waitMs };
     const uncertain = () => this.#uncertain.units;
     const killLostOf = (account: string) => this.#killLoss.unitsOf(account);
-    return compareCharges({ adminUrl, accounts, checker, uncertain, killLostOf, waitMs });
-  }
-
-  #compareMeters({ usedBy }: CountingProxy, clients: readonly LoadClient[]): Promise<number> {
-    const { adminUrl } = this.#gateways[0] as GatewayChild;
-    const accounts = clients.map(({ account }) => account);
+    const charges = await compareCharges({ ...asked, checker, uncertain, killLostOf });
     const unsettledOf = (account: string) => this.#killLoss.unsettledOf(account);
-    const waitMs = this.#waitMs;
-    return this.#meters.compare({ adminUrl, accounts, usedBy, unsettledOf, waitMs });
+    const metersOff = await this.#meters.compare({ ...asked, usedBy, unsettledOf });
+    return { ...charges, metersOff };
   }
 }

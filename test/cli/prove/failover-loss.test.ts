@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { excuseFailover } from "../../../src/cli/prove/excuse-failover.ts";
-import { FailoverLoss } from "../../../src/cli/prove/failover-loss.ts";
+import { excuseFailover, FailoverLoss } from "../../../src/cli/prove/failover-loss.ts";
 import { judgeAll } from "../../../src/cli/prove/load-judge.ts";
 import type { SentRequest } from "../../../src/cli/prove/promises.ts";
 
@@ -73,7 +72,7 @@ describe("the most that a failover loses", () => {
     loss.take(shot(11_000, "dear"));
     assert.equal(loss.mostOf(DONE, "sentinel"), 4);
     assert.equal(loss.mostOf(DONE, "cluster"), 0);
-    assert.equal(loss.mostOf({ ok: false }, "sentinel"), 0);
+    assert.equal(loss.mostOf({ ok: false, why: "" }, "sentinel"), 0);
     assert.equal(loss.mostOf(null, undefined), 0);
   });
 });
