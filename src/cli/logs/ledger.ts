@@ -6,8 +6,8 @@ import { windowLabel } from "../../core/quota/rate-limit-info.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import type { Period } from "./log-span.ts";
+import { operationOf, operationsOf } from "./logged-operations.ts";
 import { SettlingUnits } from "./settling-units.ts";
-import { operationsOf } from "./traffic-replay.ts";
 
 /**
  * The units that lines charged in one period of an account. `charged` was decided before the store
@@ -179,9 +179,8 @@ export class Ledger {
   }
 
   /** Whether a request belongs to the operation of a window such as `createPet.minute`. */
-  #charges({ env, method, route }: LoggedRequest, window: string): boolean {
-    const name = method === "HEAD" ? "GET" : method;
-    const limits = this.#operations.get(`${env} ${name} ${route}`) ?? [];
+  #charges(line: LoggedRequest, window: string): boolean {
+    const limits = this.#operations.get(operationOf(line)) ?? [];
     return limits.some((limit) => windowLabel(limit) === window);
   }
 }

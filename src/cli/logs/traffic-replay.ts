@@ -18,6 +18,7 @@ import {
   type WindowName,
 } from "../../core/quota/windows.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
+import { operationOf, operationsOf } from "./logged-operations.ts";
 
 export type AccountReplay = ReplayDifference & {
   readonly account: string;
@@ -146,15 +147,14 @@ export class TrafficReplay {
     const own = this.#limitsOf(asking);
     if (own === undefined) return undefined;
     const { cost = 1 } = line;
-    const method = line.method === "HEAD" ? "GET" : line.method;
-    const route = `${asking.env} ${method} ${line.route}`;
-    const operation = this.#operations.get(route) ?? NONE;
-    const limited = operation.length === 0 ? "" : route;
+    const operation = operationOf(line);
+    const further = this.#operations.get(operation) ?? NONE;
+    const limited = further.length === 0 ? "" : operation;
     const name = `${own.id} ${cost} ${limited}`;
     const known = this.#kindNumbers.get(name);
     if (known !== undefined) return known;
     // Observed windows refuse nothing.
-    const limits = mergeLimits(own.limits, { operation, calendar: own.calendar });
+    const limits = mergeLimits(own.limits, { operation: further, calendar: own.calendar });
     for (const { window } of limits) this.#lengthen(window);
     this.#kinds.push({ limits, cost });
     this.#kindNumbers.set(name, this.#kinds.length - 1);
@@ -224,19 +224,4 @@ function outcomeOf({ decision, code, over }: LoggedRequest): PastOutcome | undef
   if (decision === "admitted") return "admitted";
   if (code === "key_banned") return "banned";
   return code === "rate_limited" || over !== undefined ? "limited" : undefined;
-}
-
-/** Windows of operations by environment, method and template, as the log names them. */
-export function operationsOf(
-  environments: Config["environments"],
-): ReadonlyMap<string, readonly Limit[]> {
-  const found = new Map<string, readonly Limit[]>();
-  for (const { name, routes, services: backends } of environments) {
-    for (const table of [routes, ...backends.map((backend) => backend.routes)]) {
-      for (const { method, template, limits } of table.operations ?? []) {
-        if (limits !== undefined) found.set(`${name} ${method} ${template}`, limits.windows);
-      }
-    }
-  }
-  return found;
 }
