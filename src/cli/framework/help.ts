@@ -19,8 +19,7 @@ const HELP = { name: "help [VERB]", summary: "how to use a verb, with an example
 /** The help of the verbs whose first word is `word`. */
 export function groupHelp(word: string, verbs: readonly Verb[]): string {
   const example = verbs.find((verb) => verb.example !== undefined)?.example;
-  const shown = example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;
-  return `Usage: tollgate ${word} VERB …\n\n${listOf(verbs)}${shown}`;
+  return `Usage: tollgate ${word} VERB …\n\n${listOf(verbs)}${exampleText(example)}`;
 }
 
 function listOf(verbs: readonly Pick<Verb, "name" | "summary">[]): string {
@@ -33,8 +32,11 @@ export function verbHelp({ name, usage, summary, options, example }: Verb): stri
   const width = Math.max(...spelled.map(([left]) => left.length), 0);
   const lines = spelled.map(([left, right]) => `  ${left.padEnd(width)}  ${right}\n`);
   const list = lines.length === 0 ? "" : `\n${lines.join("")}`;
-  const shown = example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;
-  return `${`Usage: tollgate ${name} ${usage}`.trimEnd()}\n\n${summary}\n${list}${shown}`;
+  return `${`Usage: tollgate ${name} ${usage}`.trimEnd()}\n\n${summary}\n${list}${exampleText(example)}`;
+}
+
+function exampleText(example: string | undefined): string {
+  return example === undefined ? "" : `\nExample:\n  tollgate ${example}\n`;
 }
 
 function spell({ name, value, repeats = false }: Option): string {

@@ -40,8 +40,8 @@ export function parseArguments(verb: Verb, argv: readonly string[]): ParsedArgum
     const message = `--${doubled.name} is given ${length} times with different values; leave one`;
     return { ok: false, message };
   }
-  const invocation = callOf(parsed.values, parsed.positionals, argv);
-  return invocation.flag("help") ? { ok: true, invocation } : counted(verb, invocation);
+  const invocation = invocationOf(parsed.values, parsed.positionals, argv);
+  return invocation.flag("help") ? { ok: true, invocation } : checkArguments(verb, invocation);
 }
 
 type OptionToken = {
@@ -66,7 +66,7 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 
-function counted(verb: Verb, invocation: Invocation): ParsedArguments {
+function checkArguments(verb: Verb, invocation: Invocation): ParsedArguments {
   const { args, optional = [], more = false } = verb;
   const missing = [
     ...args.slice(invocation.args.length),
@@ -90,7 +90,11 @@ export function unexpectedArgument(most: number): string {
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
 
-function callOf(values: Values, args: readonly string[], words: readonly string[]): Invocation {
+function invocationOf(
+  values: Values,
+  args: readonly string[],
+  words: readonly string[],
+): Invocation {
   const texts = (option: string) =>
     [values[option] ?? []].flat().filter((value) => typeof value === "string");
   return {

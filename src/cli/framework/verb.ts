@@ -57,12 +57,16 @@ export const ADMIN: Option = {
   summary:
     "use the gateway at this admin listener, whatever the file says; its token is TOLLGATE_ADMIN_TOKEN",
 };
+/** For verbs that ask several gateways, in addition to that of the configuration. */
+export const FURTHER_ADMIN = { name: "admin", value: "URL", repeats: true } as const;
 /** Every verb accepts --config; for some it has no effect. */
 export const CONFIG_IGNORED: Option = { ...CONFIG, summary: "accepted, and not used here" };
 export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
 };
+/** The options of every verb that queries or changes the accounts or keys of a gateway. */
+export const GATEWAY_OPTIONS: readonly Option[] = [ADMIN, CONFIG, JSON_FLAG];
 /** For verbs that run until they are stopped, and print the log. */
 export const JSON_LINES: Option = {
   name: "json",

@@ -6,7 +6,7 @@ import { unknownNameError } from "../access/unknown-names.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Verb } from "../framework/verb.ts";
 
 const list: Verb = {
   name: "accounts list",
@@ -16,9 +16,7 @@ const list: Verb = {
   options: [
     { name: "env", value: "ENV", summary: "those of this environment" },
     { name: "plan", value: "PLAN", summary: "those on this plan" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: [],
   run: (invocation, terminal) =>
@@ -46,7 +44,7 @@ const show: Verb = {
   usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "show an account; ID is the account or one of its keys",
   example: "accounts show acme",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, async (keys) => {

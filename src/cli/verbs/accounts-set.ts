@@ -13,7 +13,7 @@ import type { CommandKeys } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
 import { editRecords, failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Invocation, type Verb } from "../framework/verb.ts";
 
 /** Accounts changed in one write, so that other writers get their turn between two writes. */
 const BATCH = 2_000;
@@ -38,15 +38,13 @@ export const accountsSet: Verb = {
     },
     { name: "yes", summary: "with --on: change them without asking" },
     { name: "dry-run", summary: "with --on: list the accounts that would change, and change none" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: [],
   more: true,
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const change = readChange(invocation);
-    if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
+    if (typeof change === "string") return fail(terminal, EXIT_USAGE, change);
     return withKeys(invocation, terminal, (keys, _config, context) => {
       const on = invocation.text("on");
       if (on !== undefined) return setAllOn(keys, context, { on, change, invocation, terminal });

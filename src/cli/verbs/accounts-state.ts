@@ -5,7 +5,7 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { withAccounts } from "../access/with-accounts.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { printAccount } from "./accounts-list.ts";
 
 const suspend: Verb = {
@@ -16,14 +16,12 @@ const suspend: Verb = {
   options: [
     { name: "for", value: "24h", summary: "end by itself after this long (until it is resumed)" },
     { name: "reason", value: "TEXT", summary: "kept with the account, for people" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: ["ID"],
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const forMs = parsePeriodOption(invocation, "for");
-    if (typeof forMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, forMs));
+    if (typeof forMs === "string") return fail(terminal, EXIT_USAGE, forMs);
     const how = { forMs, reason: invocation.text("reason") };
     return withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
@@ -40,7 +38,7 @@ const resume: Verb = {
   usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "end the suspension of an account",
   example: "accounts resume acme",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, (keys) =>
@@ -69,9 +67,7 @@ const reset: Verb = {
       value: "ENV",
       summary: "the environment, where an address has counts in several",
     },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: ["ID"],
   run: (invocation, terminal) => {

@@ -13,6 +13,7 @@ import { askAccounts } from "../access/with-accounts.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
+  FURTHER_ADMIN,
   JSON_FLAG,
   LOG,
   logFilesOf,
@@ -48,12 +49,7 @@ export const audit: Verb = {
     { ...LOG, required: true },
     { name: "day", value: "2026-11-21", summary: "one day of UTC alone" },
     { name: "month", value: "2026-11", summary: "one month alone, by its days" },
-    {
-      name: "admin",
-      value: "URL",
-      repeats: true,
-      summary: "a further gateway to ask for its requests under way",
-    },
+    { ...FURTHER_ADMIN, summary: "a further gateway to ask for its requests under way" },
     CONFIG,
     JSON_FLAG,
   ],

@@ -15,6 +15,7 @@ import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
+  FURTHER_ADMIN,
   type Invocation,
   JSON_FLAG,
   LOG,
@@ -40,12 +41,7 @@ export const bansWhy: Verb = {
   usage: "ID [--admin URL]… [--log FILE…] [--config FILE] [--json]",
   summary: "say how the bans of an account came about; ID is an account or one of its keys",
   options: [
-    {
-      name: "admin",
-      value: "URL",
-      repeats: true,
-      summary: "ask the gateway at this admin listener too for earlier bans",
-    },
+    { ...FURTHER_ADMIN, summary: "ask the gateway at this admin listener too for earlier bans" },
     LOG,
     CONFIG,
     JSON_FLAG,

@@ -3,14 +3,14 @@ import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, parsePeriodOption, type Verb } from "../framework/verb.ts";
 import { bansWhy } from "./bans-why.ts";
 
 const list: Verb = {
   name: "bans list",
   usage: "[--admin URL] [--config FILE] [--json]",
   summary: "list the bans in force",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   example: "bans list --json",
   args: [],
   run: (invocation, terminal) =>
@@ -36,20 +36,18 @@ const add: Verb = {
   options: [
     { name: "for", value: "1h", required: true, summary: "how long, from now on" },
     { name: "reason", value: "TEXT", summary: "kept with the ban, for people" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   example: "bans add a_8LwVnVUvnqzT --for 1h --reason 'scrapes the catalogue'",
   args: ["ID"],
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const lengthMs = parsePeriodOption(invocation, "for");
     if (typeof lengthMs !== "number") {
-      return Promise.resolve(fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h"));
+      return fail(terminal, EXIT_USAGE, lengthMs ?? "Missing --for 1h");
     }
     const reason = invocation.text("reason");
     const wrong = reasonError(reason);
-    if (wrong !== undefined) return Promise.resolve(fail(terminal, EXIT_USAGE, wrong));
+    if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
     return withAccounts(invocation, terminal, {
       changes: true,
       ask: (accounts) => accounts.ban(invocation.args[0] ?? "", { lengthMs, reason }),
@@ -67,7 +65,7 @@ const lift: Verb = {
   name: "bans lift",
   usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "end a ban and forget its offences; ID is an account or one of its keys",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   example: "bans lift a_8LwVnVUvnqzT",
   args: ["ID"],
   run: (invocation, terminal) =>

@@ -15,18 +15,20 @@ import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { CONFIG, JSON_FLAG, parseAdminOptions, type Verb } from "../framework/verb.ts";
+import {
+  CONFIG,
+  FURTHER_ADMIN,
+  JSON_FLAG,
+  parseAdminOptions,
+  type Verb,
+} from "../framework/verb.ts";
 
 /** Lists deprecated operations with a sunset, and their callers. */
 export const deprecations: Verb = {
   name: "deprecations",
   usage: "[--admin URL]… [--config FILE] [--json]",
   summary: "list deprecated operations, the days left, and the accounts that call them",
-  options: [
-    { name: "admin", value: "URL", repeats: true, summary: "ask this gateway too" },
-    CONFIG,
-    JSON_FLAG,
-  ],
+  options: [{ ...FURTHER_ADMIN, summary: "ask this gateway too" }, CONFIG, JSON_FLAG],
   args: [],
   example: "deprecations --json",
   async run(invocation, terminal) {

@@ -15,6 +15,7 @@ import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
   CONFIG,
+  FURTHER_ADMIN,
   type Invocation,
   JSON_FLAG,
   LOG,
@@ -30,12 +31,7 @@ export const explain: Verb = {
   usage: "REQUEST-ID [--admin URL]… [--log FILE…] [--config FILE] [--json]",
   summary: "say why a request was refused, and when it would have passed",
   options: [
-    {
-      name: "admin",
-      value: "URL",
-      repeats: true,
-      summary: "ask the gateway at this admin listener too",
-    },
+    { ...FURTHER_ADMIN, summary: "ask the gateway at this admin listener too" },
     LOG,
     CONFIG,
     JSON_FLAG,

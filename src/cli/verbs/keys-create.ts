@@ -12,10 +12,8 @@ import {
 import { issuedText, unshownText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
-  ADMIN,
-  CONFIG,
+  GATEWAY_OPTIONS,
   type Invocation,
-  JSON_FLAG,
   parsePeriodOption,
   type Verb,
 } from "../framework/verb.ts";
@@ -38,14 +36,12 @@ export const keysCreate: Verb = {
     { name: "scope", value: "beta", repeats: true, summary: "allow operations that need it" },
     { name: "from", value: "CIDR", repeats: true, summary: "work only from there (from anywhere)" },
     { name: "count", value: "N", summary: "issue N keys at once" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: [],
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const wanted = readWanted(invocation);
-    if (typeof wanted === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, wanted));
+    if (typeof wanted === "string") return fail(terminal, EXIT_USAGE, wanted);
     return withKeys(invocation, terminal, (keys, config, context) =>
       withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, context),

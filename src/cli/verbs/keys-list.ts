@@ -14,7 +14,7 @@ import {
 } from "../access/with-keys.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Invocation, type Verb } from "../framework/verb.ts";
 
 const STATES = ["works", "expired", "revoked"] as const;
 
@@ -29,16 +29,14 @@ export const keysList: Verb = {
     { name: "plan", value: "PLAN", summary: "those on this plan" },
     { name: "account", value: "ID", summary: "those of this account" },
     { name: "state", value: "STATE", summary: `those in this state: ${STATES.join(", ")}` },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: [],
-  run: (invocation, terminal) => {
+  run: async (invocation, terminal) => {
     const wanted = invocation.text("state");
     if (wanted !== undefined && !STATES.some((state) => state === wanted)) {
       const message = `Unknown --state ${quoteValue(wanted)}: expected ${STATES.join(", ")}`;
-      return Promise.resolve(fail(terminal, EXIT_USAGE, message));
+      return fail(terminal, EXIT_USAGE, message);
     }
     return withKeys(invocation, terminal, async (keys, config) => {
       const records = keys.records();
@@ -75,7 +73,7 @@ export const keysShow: Verb = {
   usage: "ID [--admin URL] [--config FILE] [--json]",
   summary: "show a key, or all keys of an account",
   example: "keys show k_4fPqX1mZ0aBc",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, async (keys, config) => {
@@ -100,7 +98,7 @@ export const keysFind: Verb = {
   usage: "- [--admin URL] [--config FILE] [--json]",
   summary: "show the key that is read from stdin, also if it is expired or revoked",
   example: "keys find - < key.txt",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: ["-"],
   run: async (invocation, terminal) => {
     const key = await readKeyFromStdin(invocation, terminal);

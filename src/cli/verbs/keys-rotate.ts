@@ -13,7 +13,7 @@ import {
 } from "../access/with-keys.ts";
 import { formatInstant } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, parsePeriodOption, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, parsePeriodOption, type Verb } from "../framework/verb.ts";
 
 export const keysRotate: Verb = {
   name: "keys rotate",
@@ -22,14 +22,12 @@ export const keysRotate: Verb = {
   example: "keys rotate k_4fPqX1mZ0aBc --grace 7d",
   options: [
     { name: "grace", value: "24h", summary: "how long the old key works on (24h)" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: ["ID"],
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const graceMs = parsePeriodOption(invocation, "grace", 0) ?? ROTATION_GRACE_MS;
-    if (typeof graceMs === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, graceMs));
+    if (typeof graceMs === "string") return fail(terminal, EXIT_USAGE, graceMs);
     return withKeys(invocation, terminal, (keys, config, context) => {
       const options = { ...context, graceMs };
       return withEdit(keys, terminal, {
@@ -56,7 +54,7 @@ export const keysRevoke: Verb = {
   summary:
     "end a key at once and for ever; of an account every key that works; - reads it from stdin",
   example: "keys revoke k_4fPqX1mZ0aBc",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: async (invocation, terminal) => {
     const [id = ""] = invocation.args;

@@ -6,10 +6,8 @@ import { parseCapOptions } from "../access/limit-options.ts";
 import { withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
-  ADMIN,
-  CONFIG,
+  GATEWAY_OPTIONS,
   type Invocation,
-  JSON_FLAG,
   parsePeriodOption,
   type Verb,
 } from "../framework/verb.ts";
@@ -33,14 +31,12 @@ export const keysSet: Verb = {
     },
     { name: "cap", value: "day=500", repeats: true, summary: "limit this key alone" },
     { name: "no-caps", summary: "take all caps away, before any --cap" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: ["ID"],
-  run(invocation, terminal) {
+  async run(invocation, terminal) {
     const change = readChange(invocation);
-    if (typeof change === "string") return Promise.resolve(fail(terminal, EXIT_USAGE, change));
+    if (typeof change === "string") return fail(terminal, EXIT_USAGE, change);
     return withKeys(invocation, terminal, (keys) =>
       withEdit(keys, terminal, {
         edit: (records) => updateKey(records, invocation.args[0] ?? "", change, terminal.now()),

@@ -5,14 +5,14 @@ import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-contex
 import { judgeKeyEdit } from "../../stores/keys/key-store.ts";
 import { editRecords, failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
-import { ADMIN, CONFIG, JSON_FLAG, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Verb } from "../framework/verb.ts";
 
 const keysExport: Verb = {
   name: "keys export",
   usage: "[--admin URL] [--config FILE] [--json]",
   summary: "print all accounts and keys as lines of JSON: digests, never keys",
   example: "keys export > records.jsonl",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: [],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, async (keys) => {
@@ -35,9 +35,7 @@ const keysImport: Verb = {
       name: "plain",
       summary: 'lines {"key","account","plan","environment","name"?} from elsewhere',
     },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: ["FILE"],
   run: async (invocation, terminal) => {

@@ -9,8 +9,8 @@ import { DEFAULT_FILE, holdsKey, KEY_IN_ARGUMENT, readConfig } from "../framewor
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
-  ADMIN,
   CONFIG,
+  GATEWAY_OPTIONS,
   type Invocation,
   JSON_FLAG,
   LOG,
@@ -25,7 +25,7 @@ const list: Verb = {
   name: "plans list",
   usage: "[--admin URL] [--config FILE] [--json]",
   summary: "list the plans, their limits, and how many accounts are on each",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: [],
   example: "plans list --json",
   run: (invocation, terminal) =>

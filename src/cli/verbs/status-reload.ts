@@ -7,14 +7,7 @@ import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
-import {
-  ADMIN,
-  CONFIG,
-  type Invocation,
-  JSON_FLAG,
-  type Option,
-  type Verb,
-} from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Invocation, type Option, type Verb } from "../framework/verb.ts";
 
 type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
 
@@ -31,7 +24,7 @@ export const status: Verb = {
   name: "status",
   usage: "[--all] [--admin URL] [--config FILE] [--json]",
   summary: "tell how the running gateway is, with 1 where it is not ready",
-  options: [ALL, ADMIN, CONFIG, JSON_FLAG],
+  options: [ALL, ...GATEWAY_OPTIONS],
   args: [],
   example: "status --config config/tollgate.yaml",
   async run(invocation, terminal) {
@@ -162,7 +155,7 @@ export const reload: Verb = {
   name: "reload",
   usage: "[--admin URL] [--config FILE] [--json]",
   summary: "have the running gateway read its configuration again",
-  options: [ADMIN, CONFIG, JSON_FLAG],
+  options: GATEWAY_OPTIONS,
   args: [],
   example: "reload --config config/tollgate.yaml",
   async run(invocation, terminal) {

@@ -42,12 +42,8 @@ export async function usageByDay(
   terminal: Terminal,
   { meters, unknown }: ByDayTerms,
 ): Promise<number> {
-  const period = parsePeriod(
-    { days: invocation.text("days"), month: invocation.text("month") },
-    (name) => {
-      return `--${name}`;
-    },
-  );
+  const given = { days: invocation.text("days"), month: invocation.text("month") };
+  const period = parsePeriod(given, (name) => `--${name}`);
   if (typeof period === "string") return fail(terminal, EXIT_USAGE, period);
   const [id] = invocation.args;
   const narrowing = ["over", "top", ...(id === undefined ? [] : ["plan"])].find((name) => {
@@ -62,7 +58,8 @@ export async function usageByDay(
   const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);
   let isFound = false;
   const onRows = (rows: readonly DayReport[]) => {
-    if (rows.length > 0) isFound = true;
+    if (rows.length === 0) return;
+    isFound = true;
     printer.rows(rows);
   };
   return withAccounts(invocation, terminal, {
@@ -84,7 +81,7 @@ export async function usageByDay(
   });
 }
 
-/** `missing` is how many parts of the store could not be asked. */
+/** Called with one row or more. `missing` is how many parts of the store could not be asked. */
 type Printer = { rows(rows: readonly DayReport[]): void; end(missing: number): void };
 
 /** Prints one value when all rows are read: a failure on the way leaves nothing on stdout. */
@@ -92,7 +89,6 @@ function asJson(terminal: Terminal): Printer {
   const pieces: string[] = [];
   return {
     rows: (rows) => {
-      if (rows.length === 0) return;
       const separator = pieces.length === 0 ? "[" : ",";
       pieces.push(`${separator}\n${rows.map((row) => JSON.stringify(row)).join(",\n")}`);
     },
@@ -122,9 +118,7 @@ function asRows(invocation: Invocation, terminal: Terminal, meters: readonly str
     isFirst = false;
   };
   return {
-    rows: (rows) => {
-      if (rows.length > 0) print(rows);
-    },
+    rows: print,
     end: (missing) => {
       if (!isFirst) return;
       if (asCsv) print([]);

@@ -8,14 +8,7 @@ import { unknownNameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
-import {
-  ADMIN,
-  CONFIG,
-  type Invocation,
-  JSON_FLAG,
-  type Option,
-  type Verb,
-} from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Invocation, type Option, type Verb } from "../framework/verb.ts";
 import { isByDay, PERIODS, READING_COUNTS, usageByDay } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
@@ -34,9 +27,7 @@ export const usage: Verb = {
     ...FILTERS,
     ...PERIODS,
     { name: "csv", summary: "print comma-separated values, a line for each window or day" },
-    ADMIN,
-    CONFIG,
-    JSON_FLAG,
+    ...GATEWAY_OPTIONS,
   ],
   args: [],
   optional: ["ID"],
@@ -65,13 +56,13 @@ function metersOf({ config, meters }: ReachedGateway): readonly string[] {
   return meters ?? meterNames(config);
 }
 
-function usageOfOne(id: string, invocation: Invocation, terminal: Terminal): Promise<number> {
+async function usageOfOne(id: string, invocation: Invocation, terminal: Terminal): Promise<number> {
   const narrowing = FILTERS.find(
     ({ name }) => name !== "env" && invocation.text(name) !== undefined,
   );
   if (narrowing !== undefined) {
     const message = `--${narrowing.name} chooses among all accounts: leave it out, or the ID`;
-    return Promise.resolve(fail(terminal, EXIT_USAGE, message));
+    return fail(terminal, EXIT_USAGE, message);
   }
   return withAccounts(invocation, terminal, {
     ask: (accounts) => accounts.usage({ id, environment: invocation.text("env") }),
