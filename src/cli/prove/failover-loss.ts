@@ -1,6 +1,8 @@
-import type { FailoverOutcome } from "../../stores/open-stores.ts";
+import type { ProofReport } from "./proof-report.ts";
 import type { SentRequest } from "./promises.ts";
 import { METER, OPERATIONS } from "./workload.ts";
+
+export type FailoverOutcome = NonNullable<ProofReport["failover"]>;
 
 /** A gateway follows a new master within this time, and replication is no further behind. */
 const UNREPLICATED_MS = 1_000;

@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { FailoverOutcome } from "../../stores/open-stores.ts";
 import type { PromiseChecker } from "./checker.ts";
-import type { FailoverLoss } from "./failover-loss.ts";
+import type { FailoverLoss, FailoverOutcome } from "./failover-loss.ts";
 import type { ProofClient } from "./issue-keys.ts";
 import type { KillLoss } from "./kill-loss.ts";
 import { LoadGenerator } from "./load-generator.ts";
