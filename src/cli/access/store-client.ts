@@ -87,7 +87,7 @@ type Stores = {
 
 function storedAccounts(stores: Stores): AccountOperations {
   const { config, now, keys, quotas } = stores;
-  /** What is read of the account that is named. */
+  /** Reads a report of the account that is named. */
   const reportOf = async <T>(
     selector: AccountSelector,
     read: (subject: UsageSubject) => Promise<T | undefined>,
