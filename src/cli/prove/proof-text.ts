@@ -6,17 +6,43 @@ import type { ProofReport } from "./proof-report.ts";
 /** No promise is known to have held where nothing was admitted, or no limit was reached. */
 const NO_LOAD = "noLoad";
 
+/**
+ * By the member of a proof that counts what broke it: the promise in words, and how the count is told
+ * if not by itself.
+ */
+const PROMISES = {
+  overLimit: {
+    what: "admitted over a limit",
+    tell: ({ overLimit, windows }) => `${overLimit} in ${formatCount(windows, "window")}`,
+  },
+  falseRefusals: {
+    what: "false refusals",
+    tell: ({ falseRefusals, refused }) => `${falseRefusals} of ${refused}`,
+  },
+  untrueHeaders: { what: "headers that were not true" },
+  doubleForwards: {
+    what: "double forwards",
+    tell: ({ doubleForwards, forwarded }) => `${doubleForwards} of ${forwarded}`,
+  },
+  chargesLost: { what: "charges lost", tell: lossesOf },
+  chargesDoubled: { what: "charges doubled" },
+  historyLost: { what: "units that the history lacks" },
+  historyDoubled: { what: "units too many in the history" },
+  metersOff: { what: "units of meters that are off" },
+  bansIgnored: {
+    what: "admitted during a ban",
+    tell: ({ bansIgnored, bannedRefusals }) => `${bansIgnored}, ${bannedRefusals} refused`,
+  },
+  otherAnswers: { what: "other answers than are promised" },
+} as const satisfies Partial<Record<keyof ProofReport, PromiseText>>;
+
+type PromiseText = { readonly what: string; readonly tell?: (proof: ProofReport) => string };
+type PromiseName = keyof typeof PROMISES;
+const ROWS = Object.entries(PROMISES) as [PromiseName, PromiseText][];
+
 /** The promises that did not hold, named by the members of the proof that show it. */
 export function findBroken(proof: ProofReport): readonly string[] {
-  const counts = {
-    ...{ overLimit: proof.overLimit, falseRefusals: proof.falseRefusals },
-    ...{ untrueHeaders: proof.untrueHeaders, doubleForwards: proof.doubleForwards },
-    ...{ chargesLost: proof.chargesLost, chargesDoubled: proof.chargesDoubled },
-    ...{ historyLost: proof.historyLost, historyDoubled: proof.historyDoubled },
-    metersOff: proof.metersOff,
-    ...{ bansIgnored: proof.bansIgnored, otherAnswers: proof.otherAnswers },
-  };
-  const broken = Object.entries(counts).flatMap(([name, count]) => (count > 0 ? [name] : []));
+  const broken = ROWS.flatMap(([name]) => (proof[name] > 0 ? [name] : []));
   return proof.admitted > 0 && proof.refused > 0 ? broken : [...broken, NO_LOAD];
 }
 
@@ -41,29 +67,9 @@ export function proofText(
     proof.failover?.ok === false ? `no failover: ${proof.failover.why}` : "",
     proof.gatewaysKilled > 0 ? "" : "no gateway was killed",
   ].filter((text) => text !== "");
-  const rows: readonly (readonly [string, string, string])[] = [
-    [
-      "overLimit",
-      "admitted over a limit",
-      `${proof.overLimit} in ${formatCount(proof.windows, "window")}`,
-    ],
-    ["falseRefusals", "false refusals", `${proof.falseRefusals} of ${refused}`],
-    ["untrueHeaders", "headers that were not true", String(proof.untrueHeaders)],
-    ["doubleForwards", "double forwards", `${proof.doubleForwards} of ${proof.forwarded}`],
-    ["chargesLost", "charges lost", lossesOf(proof)],
-    ["chargesDoubled", "charges doubled", String(proof.chargesDoubled)],
-    ["historyLost", "units that the history lacks", String(proof.historyLost)],
-    ["historyDoubled", "units too many in the history", String(proof.historyDoubled)],
-    ["metersOff", "units of meters that are off", String(proof.metersOff)],
-    [
-      "bansIgnored",
-      "admitted during a ban",
-      `${proof.bansIgnored}, ${proof.bannedRefusals} refused`,
-    ],
-    ["otherAnswers", "other answers than are promised", String(proof.otherAnswers)],
-  ];
-  const lines = rows.map(([name, what, count]) => {
-    return `  ${broken.includes(name) ? bold("BROKEN") : "ok    "}  ${what.padEnd(36)}  ${count}`;
+  const lines = ROWS.map(([name, { what, tell }]) => {
+    const verdict = broken.includes(name) ? bold("BROKEN") : "ok    ";
+    return `  ${verdict}  ${what.padEnd(36)}  ${tell?.(proof) ?? proof[name]}`;
   });
   return `${[
     `${formatCount(gateways, "gateway")}, store: ${store}, ${formatCount(requests, "request")}: ${formatCount(admitted, "unit")} admitted, ${formatCount(refused, "request")} refused, ${unanswered} without an answer`,

@@ -1,17 +1,10 @@
 import type { PromisedLimit, PromisedOperation } from "./promises.ts";
 
-/** A promise that is broken on purpose. */
-export type PlantedFault =
-  | "limit"
-  | "retry-after"
-  | "forward"
-  | "late"
-  | "cost"
-  | "history"
-  | "settle";
-export const PLANTED_FAULTS: readonly PlantedFault[] = [
+/** The promises that can be broken on purpose. */
+export const PLANTED_FAULTS = [
   ...(["limit", "retry-after", "forward", "late", "cost", "history", "settle"] as const),
-];
+] as const;
+export type PlantedFault = (typeof PLANTED_FAULTS)[number];
 
 /**
  * The windows of each plan. Its day has room for everything, and so counts every charge. A busy

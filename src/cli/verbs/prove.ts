@@ -90,8 +90,11 @@ function mistakeIn(
 ): string | undefined {
   const cannot = (option: string, wanted: string) =>
     `Cannot use --${option} ${quoteValue(invocation.text(option))}: it must be ${wanted}`;
-  if (gateways === undefined) return cannot("gateways", "a whole number from 1 to 16");
-  if (seconds === undefined) return cannot("seconds", "a whole number of seconds from 3 to 86400");
+  if (gateways === undefined)
+    return cannot("gateways", `a whole number from ${GATEWAYS.least} to ${GATEWAYS.most}`);
+  if (seconds === undefined) {
+    return cannot("seconds", `a whole number of seconds from ${SECONDS.least} to ${SECONDS.most}`);
+  }
   if (invocation.text("break") !== undefined && fault === undefined) {
     return cannot("break", `one of ${PLANTED_FAULTS.join(", ")}`);
   }
