@@ -15,14 +15,10 @@ export type AskedPeriod = DaySpan & {
   readonly length: "day" | "month";
 };
 
+type PeriodOptions = Readonly<Partial<Record<"day" | "month", string | undefined>>>;
+
 /** The period of --day or --month; undefined if neither is given, or the mistake in words. */
-export function parseAskedPeriod({
-  day,
-  month,
-}: {
-  readonly day?: string | undefined;
-  readonly month?: string | undefined;
-}): AskedPeriod | string | undefined {
+export function parseAskedPeriod({ day, month }: PeriodOptions): AskedPeriod | string | undefined {
   if (day !== undefined && month !== undefined) {
     return "--day and --month are two periods: give one of them";
   }
