@@ -38,14 +38,8 @@ type ComparisonInputs = {
  * The counts of the days and the history must have everything that was admitted. They may have more,
  * but at most the units of requests that were never answered.
  */
-export async function compareCharges({
-  adminUrl,
-  accounts,
-  checker,
-  uncertain,
-  killLostOf,
-  waitMs,
-}: ComparisonInputs): Promise<ChargeComparison> {
+export async function compareCharges(inputs: ComparisonInputs): Promise<ChargeComparison> {
+  const { adminUrl, accounts, checker, uncertain, killLostOf, waitMs } = inputs;
   const untilMs = Date.now() + waitMs;
   for (;;) {
     const history = await readHistory(adminUrl);

@@ -52,13 +52,8 @@ export class MeterChecker {
   }
 
   /** Units by which the history is off, beyond those that may be. Settlements get `waitMs`. */
-  async compare({
-    adminUrl,
-    accounts,
-    usedBy,
-    unsettledOf,
-    waitMs,
-  }: MeterComparison): Promise<number> {
+  async compare(inputs: MeterComparison): Promise<number> {
+    const { adminUrl, accounts, usedBy, unsettledOf, waitMs } = inputs;
     const untilMs = Date.now() + waitMs;
     for (;;) {
       const history = await readHistory(adminUrl);
