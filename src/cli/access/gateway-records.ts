@@ -106,9 +106,7 @@ class GatewayRecords implements CommandKeys {
     );
   }
 
-  close(): Promise<void> {
-    return Promise.resolve();
-  }
+  async close(): Promise<void> {}
 }
 
 /** Maximum number of new keys that a message names. */

@@ -2,28 +2,39 @@ import { quoteValue } from "../../base/messages.ts";
 import { isLimited, LIMITED_WORDS } from "../../core/keys/edit-rules.ts";
 import type { AccountLimit, Cap } from "../../core/keys/records.ts";
 import { ANCHOR_DAY_MAX } from "../../core/quota/calendar.ts";
-import { WINDOW_NAMES } from "../../core/quota/windows.ts";
+import { WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
 import type { Invocation } from "../framework/verb.ts";
 
 /** The values of --limit, or the mistake in one. */
 export function parseLimitOptions(invocation: Invocation): readonly AccountLimit[] | string {
-  const limits = invocation.texts("limit").map(readLimit);
-  const wrong = limits.find((limit) => typeof limit === "string");
-  return wrong ?? limits.filter((limit) => typeof limit !== "string");
+  return parseLimits("limit", invocation, isLimited, LIMITED_WORDS);
 }
 
 /** The values of --cap, or the mistake in one. */
 export function parseCapOptions(invocation: Invocation): readonly Cap[] | string {
-  const caps: Cap[] = [];
-  for (const text of invocation.texts("cap")) {
-    const [, name, digits] = /^([a-z]+)=(\d{1,15})$/.exec(text) ?? [];
-    const window = WINDOW_NAMES.find((known) => known === name);
-    if (window === undefined || digits === undefined) {
-      return `Cannot read --cap as WINDOW=NUMBER with a window of ${WINDOW_NAMES.join(", ")}: the value is ${quoteValue(text)}`;
+  return parseLimits("cap", invocation, isWindowName, WINDOW_NAMES.join(", "));
+}
+
+function isWindowName(name: string): name is WindowName {
+  return WINDOW_NAMES.some((known) => known === name);
+}
+
+/** The values of an option with windows that `isKnown` accepts; `known` names them. */
+function parseLimits<Name extends string>(
+  option: string,
+  invocation: Invocation,
+  isKnown: (name: string) => name is Name,
+  known: string,
+): { readonly window: Name; readonly limit: number }[] | string {
+  const limits: { window: Name; limit: number }[] = [];
+  for (const text of invocation.texts(option)) {
+    const [, window = "", digits] = /^([a-z0-9.-]+)=(\d{1,15})$/.exec(text) ?? [];
+    if (!isKnown(window)) {
+      return `Cannot read --${option} as WINDOW=NUMBER with a window of ${known}: the value is ${quoteValue(text)}`;
     }
-    caps.push({ window, limit: Number(digits) });
+    limits.push({ window, limit: Number(digits) });
   }
-  return caps;
+  return limits;
 }
 
 /** The value of --anchor, or the mistake in it; undefined if it is not given. */
@@ -31,14 +42,6 @@ export function parseAnchorOption(invocation: Invocation): number | string | und
   const text = invocation.text("anchor");
   if (text === undefined || /^\d{1,9}$/.test(text)) return text && Number(text);
   return `Cannot read --anchor as a day of the month from 1 to ${ANCHOR_DAY_MAX}: the value is ${quoteValue(text)}`;
-}
-
-function readLimit(text: string): AccountLimit | string {
-  const [, window = "", digits] = /^([a-z0-9.-]+)=(\d{1,15})$/.exec(text) ?? [];
-  if (!isLimited(window)) {
-    return `Cannot read --limit as WINDOW=NUMBER with a window of ${LIMITED_WORDS}: the value is ${quoteValue(text)}`;
-  }
-  return { window, limit: Number(digits) };
 }
 
 /** The values of --meta, or the mistake in one. A value may contain "=". */

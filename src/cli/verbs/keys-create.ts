@@ -64,11 +64,7 @@ export const keysCreate: Verb = {
  * known.
  */
 function readWanted(invocation: Invocation): NewKeys | string {
-  const [environment, plan, account] = [
-    invocation.text("env"),
-    invocation.text("plan"),
-    invocation.text("account"),
-  ];
+  const [environment, plan, account] = ["env", "plan", "account"].map((name) => invocation.text(name));
   const missing = [
     ...(environment === undefined ? ["--env ENV"] : []),
     ...(plan === undefined ? ["--plan PLAN"] : []),
