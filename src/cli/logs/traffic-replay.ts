@@ -1,7 +1,7 @@
 import { formatCount } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { PlanSettings } from "../../config/load/build.ts";
-import { type AccountRecord, effectiveLimits } from "../../core/keys/records.ts";
+import { type AccountRecord, effectiveLimits, isAddressName } from "../../core/keys/records.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
 import { holdIn } from "../../core/quota/explain.ts";
 import {
@@ -17,6 +17,7 @@ import {
   WINDOW_NAMES,
   type WindowName,
 } from "../../core/quota/windows.ts";
+import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import { operationOf, operationsOf } from "./logged-operations.ts";
 
@@ -34,8 +35,6 @@ type Trial = {
   readonly accounts: readonly AccountRecord[];
 };
 
-/** Accounts without a key, named by their addresses. They have no strikes and no bans. */
-const ADDRESS = /^addr:/;
 const NONE: readonly Limit[] = [];
 
 /** The requests of a log, each as a quota request under the plans to try. */
@@ -61,10 +60,9 @@ export class TrafficReplay {
   }
 
   add(line: LoggedRequest): void {
-    const { env, account, plan, decision } = line;
-    if (decision === "none" || env === undefined || account === undefined || plan === undefined) {
-      return;
-    }
+    const { env: environment, account, plan, decision } = line;
+    if (decision === "none" || environment === undefined) return;
+    if (account === undefined || plan === undefined) return;
     const outcome = outcomeOf(line);
     if (outcome === undefined) {
       this.#leaveOut(`answered ${line.code ?? "at once"}`);
@@ -77,9 +75,10 @@ export class TrafficReplay {
     }
     if (line.by === "local")
       this.#leaveOut("refused by a gateway without its store, and tried all the same");
-    const kind = this.#kindOf(line, { env, account, plan });
+    const owner = { environment, account, plan };
+    const kind = this.#kindOf(line, owner);
     if (kind === undefined) return;
-    const number = this.#numberOf({ env, account, plan });
+    const number = this.#numberOf(owner);
     const atMs = line.decidedAt ?? line.time - line.durationMs;
     this.#log.add(number, { atMs, kind, outcome });
   }
@@ -88,7 +87,8 @@ export class TrafficReplay {
   *tried(): Generator<AccountReplay> {
     for (const { account: number, asks } of this.#log.byAccount()) {
       const of = this.#accounts[number] as ReplayOwner;
-      const bans = ADDRESS.test(of.account) ? undefined : this.#trial.plans.bans;
+      // Addresses have no strikes and no bans.
+      const bans = isAddressName(of.account) ? undefined : this.#trial.plans.bans;
       const difference = replay(asks, this.#kinds, bans);
       if (isDifferent(difference)) yield { ...of, ...difference };
     }
@@ -129,8 +129,9 @@ export class TrafficReplay {
     this.#left.set(why, (this.#left.get(why) ?? 0) + 1);
   }
 
-  #numberOf({ env, account, plan }: ReplayAccount): number {
-    const name = `${env}:${account}`;
+  #numberOf(owner: ReplayOwner): number {
+    const { account, plan } = owner;
+    const name = accountId(owner);
     const known = this.#numbers.get(name);
     if (known !== undefined) {
       (this.#accounts[known] as ReplayOwner).plan = plan;
@@ -138,13 +139,13 @@ export class TrafficReplay {
     }
     const record = this.#records.get(account);
     if (record !== undefined && record.plan !== plan) this.#moved.add(account);
-    this.#accounts.push({ environment: env, account, plan });
+    this.#accounts.push(owner);
     this.#numbers.set(name, this.#accounts.length - 1);
     return this.#accounts.length - 1;
   }
 
-  #kindOf(line: LoggedRequest, asking: ReplayAccount): number | undefined {
-    const own = this.#limitsOf(asking);
+  #kindOf(line: LoggedRequest, owner: ReplayOwner): number | undefined {
+    const own = this.#limitsOf(owner);
     if (own === undefined) return undefined;
     const { cost = 1 } = line;
     const operation = operationOf(line);
@@ -162,9 +163,9 @@ export class TrafficReplay {
   }
 
   /** The windows of an account on a plan. If they are unknown, returns undefined and counts it. */
-  #limitsOf({ account, plan }: ReplayAccount): LimitSet | undefined {
+  #limitsOf({ account, plan }: ReplayOwner): LimitSet | undefined {
     const record = this.#records.get(account);
-    if (record === undefined && !ADDRESS.test(account)) this.#unknown.add(account);
+    if (record === undefined && !isAddressName(account)) this.#unknown.add(account);
     const calendar = record?.calendar;
     const hasOwn = record !== undefined && (record.limits.length > 0 || calendar !== undefined);
     const id = hasOwn ? `${plan} ${account}` : plan;
@@ -196,7 +197,6 @@ type LimitSet = {
   readonly calendar: Calendar | undefined;
 };
 type ReplayOwner = { readonly environment: string; readonly account: string; plan: string };
-type ReplayAccount = { readonly env: string; readonly account: string; readonly plan: string };
 
 /** The first five names, and how many more there are. */
 function someOf(names: ReadonlySet<string>): string {
