@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
+import { eventName } from "../../telemetry/log/logged-line.ts";
 import type { GatewayChild, LogLine } from "./processes.ts";
 import type { TimeSpan } from "./promises.ts";
 
@@ -63,7 +64,7 @@ export class OutageTracker {
   }
 
   #hearOf(gateway: string, line: LogLine): void {
-    const name = line.msg === "event" ? line.kind : line.msg;
+    const name = eventName(line);
     const open = this.#spans.findLast(
       (one) => one.gateway === gateway && one.toMs === Number.POSITIVE_INFINITY,
     );
