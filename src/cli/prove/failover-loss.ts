@@ -1,5 +1,5 @@
-import type { ProofReport } from "./proof-report.ts";
 import type { SentRequest } from "./promises.ts";
+import type { ProofReport } from "./proof-report.ts";
 import { METER, OPERATIONS } from "./workload.ts";
 
 export type FailoverOutcome = NonNullable<ProofReport["failover"]>;

@@ -64,7 +64,9 @@ export const keysCreate: Verb = {
  * known.
  */
 function readWanted(invocation: Invocation): NewKeys | string {
-  const [environment, plan, account] = ["env", "plan", "account"].map((name) => invocation.text(name));
+  const [environment, plan, account] = ["env", "plan", "account"].map((name) =>
+    invocation.text(name),
+  );
   const missing = [
     ...(environment === undefined ? ["--env ENV"] : []),
     ...(plan === undefined ? ["--plan PLAN"] : []),
