@@ -211,7 +211,8 @@ function environmentOf({ environment }: Record<string, unknown>): string | undef
  */
 function messageOf(body: unknown): string | undefined {
   if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
-  const mistakes = Array.isArray(body.mistakes) ? (body.mistakes as Mistake[]) : [];
+  const told = Array.isArray(body.mistakes) ? body.mistakes : [];
+  const mistakes = told.filter(isYamlMap) as unknown as Mistake[];
   const lines = [body.message, ...mistakes.map(formatMistake)].join("\n").split("\n");
   return lines.map(cleanText).join("\n");
 }
