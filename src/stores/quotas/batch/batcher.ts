@@ -2,7 +2,7 @@ import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts"
 import { type AccountRef, accountId } from "../account-ref.ts";
 import type { LostCount } from "../count-corrections.ts";
 import type { ChargeResult, StoreUnavailable } from "../quota-store.ts";
-import { cacheDecision, findLostCount, type PacedKind, type RoundTrip } from "./cached-decision.ts";
+import { cacheDecision, type PacedKind, type RoundTrip } from "./cached-decision.ts";
 import {
   boundTurn,
   CALL_ACCOUNTS_MAX,
@@ -12,6 +12,7 @@ import {
   waitForDecision,
 } from "./call-queue.ts";
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
+import { findLostCount } from "./lost-count.ts";
 import { canMerge } from "./mergeable.ts";
 import { answerWaiting } from "./outcomes.ts";
 import { Rounds, type RoundsOptions } from "./rounds.ts";

@@ -1,6 +1,5 @@
 import type { Ban, BanPolicy, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
-import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
 import {
   CAP_NAME,
   costIn,
@@ -14,7 +13,7 @@ import {
   windowStart,
 } from "../../../core/quota/windows.ts";
 import type { StoreClock } from "../../redis/store-clock.ts";
-import type { LostCount, WindowTotal } from "../count-corrections.ts";
+import type { WindowTotal } from "../count-corrections.ts";
 import { sameLimits } from "./mergeable.ts";
 import { stillTold, type ToldWindows } from "./told-windows.ts";
 
@@ -335,34 +334,6 @@ const NO_REFUSAL: RefusalDetails = {
   unreportedBan: undefined,
   told: undefined,
 };
-
-/**
- * The first window that counts less than before, although it is the same window and the store's
- * clock has advanced; undefined if no loss is known.
- */
-export function findLostCount(
-  before: CachedDecision | undefined,
-  { limits }: QuotaRequest,
-  { nowMs, windows, repaired }: QuotaDecision,
-): LostCount | undefined {
-  if (before === undefined || repaired) return undefined;
-  // The answers of two calls that were in flight together may arrive in either order.
-  if (nowMs <= before.trip.nowMs) return undefined;
-  const indexed = before.refusal === undefined && before.limits === limits;
-  const known = indexed ? NONE : windowsOf(before);
-  for (let i = 0; i < windows.length; i++) {
-    const usage = windows[i] as WindowUsage;
-    const { used, resetMs, loweredFrom } = usage;
-    if (loweredFrom !== undefined) continue;
-    const held = indexed ? undefined : known.find(({ counter }) => counter === counterName(usage));
-    if (!indexed && held === undefined) continue;
-    const was = held?.used ?? (before.used[i] as number);
-    if (used >= was) continue;
-    const thenMs = held?.resetMs ?? currentEnd(usage, before.trip.nowMs);
-    if (resetMs === thenMs) return { window: windowLabel(usage), used, was };
-  }
-  return undefined;
-}
 
 /**
  * Whether the decision refuses nothing, so that only the counts of the running windows must be

@@ -1,7 +1,6 @@
 import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { windowLabel } from "../../../core/quota/rate-limit-info.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import { type AccountRef, accountId, bucketOf, isAddressId } from "../account-ref.ts";
 import type { LostCount, WindowTotal } from "../count-corrections.ts";
@@ -17,6 +16,7 @@ import {
   withCounts,
 } from "./cached-decision.ts";
 import { couldCauseBan, decisionAfter, knownBan, refusalKind } from "./known-refusal.ts";
+import { findLossIn } from "./lost-count.ts";
 
 /**
  * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
@@ -199,16 +199,9 @@ export class DecisionCache {
    * The loss that a count shows, which the store reported at `nowMs` of its clock; undefined if it
    * shows none.
    */
-  lostOf(
-    accountRef: AccountRef,
-    { counter, startMs, used }: WindowTotal,
-    nowMs: number,
-  ): LostCount | undefined {
+  lostOf(accountRef: AccountRef, total: WindowTotal, nowMs: number): LostCount | undefined {
     const cached = this.get(accountId(accountRef));
-    if (cached === undefined || cached.trip.nowMs >= nowMs) return undefined;
-    const known = windowIn(cached, counter, startMs);
-    if (known === undefined || used >= known.used) return undefined;
-    return { window: windowLabel(known), used, was: known.used };
+    return cached && findLossIn(cached, total, nowMs);
   }
 
   /**

@@ -2,10 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { Limit } from "../../../../src/core/quota/windows.ts";
-import {
-  cacheDecision,
-  findLostCount,
-} from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
+import { findLostCount } from "../../../../src/stores/quotas/batch/lost-count.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const DAY_MS = 86_400_000;
