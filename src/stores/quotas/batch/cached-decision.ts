@@ -93,51 +93,47 @@ export type KnownWindow = WindowUsage & {
  * to the old space. `asked` is the number of requests that the store decided.
  */
 export function cacheDecision(
-  { limits, bans, cost = 1, requests }: QuotaRequest,
+  quotaRequest: QuotaRequest,
   decision: QuotaDecision,
   trip: RoundTrip,
   before?: CachedDecision | undefined,
-  asked = requests,
+  asked = quotaRequest.requests,
 ): CachedDecision {
-  const sameWindows =
-    before !== undefined && (before.limits === limits || sameLimits(before.limits, limits));
-  const others = before === undefined || sameWindows ? NONE : windowsOf(before);
-  const kept = before?.refusal?.windows ?? others;
-  const { nowMs, windows } = decision;
-  if (!isOrdinary(decision, cost) || kept.some((one) => matters(one, nowMs, windows))) {
-    const isRefused = decision.granted < asked && decision.ban === undefined;
-    const strikesMs = strikeInstants(before?.refusal?.strikesMs ?? [], bans, decision);
-    const refusal = wholeOf(decision, { cost, bans, isRefused, strikesMs }, kept);
-    refusal.told = stillTold(before?.refusal?.told, limits, windows);
+  const { limits, bans, cost = 1 } = quotaRequest;
+  const { nowMs, windows, ban } = decision;
+  const isSameForm =
+    before !== undefined &&
+    before.refusal === undefined &&
+    (before.limits === limits || sameLimits(before.limits, limits));
+  const kept = before === undefined || isSameForm ? NONE : windowsOf(before);
+  if (!isOrdinary(decision, cost) || kept.some((one) => staysKnown(one, nowMs, windows))) {
+    const known = before?.refusal ?? NO_REFUSAL;
+    const isRefused = decision.granted < asked && ban === undefined;
+    const refusal: RefusalDetails = {
+      windows: knownWindows(quotaRequest, decision, isRefused, kept),
+      ban,
+      strikesMs: strikeInstants(known.strikesMs, bans, decision),
+      strikesAtMs: nowMs,
+      pending: undefined,
+      unreportedBan: undefined,
+      told: stillTold(known.told, limits, windows),
+    };
     return { limits, bans, trip, used: [], refusal, era: 0 };
   }
-  if (!sameWindows || before.refusal !== undefined || before.bans !== bans) {
-    return {
-      limits,
-      bans,
-      trip,
-      used: windows.map(({ used }) => used),
-      refusal: undefined,
-      era: 0,
-    };
+  if (!isSameForm || before.bans !== bans) {
+    const used = windows.map((usage) => usage.used);
+    return { limits, bans, trip, used, refusal: undefined, era: 0 };
   }
-  const known = before as Ordinary;
-  known.trip = trip;
-  for (let i = 0; i < windows.length; i++) known.used[i] = (windows[i] as WindowUsage).used;
-  return known;
+  const ordinary = before as Ordinary;
+  ordinary.trip = trip;
+  for (let i = 0; i < windows.length; i++) ordinary.used[i] = (windows[i] as WindowUsage).used;
+  return ordinary;
 }
 
 const NONE: readonly KnownWindow[] = [];
 
-type Answered = {
-  readonly cost: number;
-  readonly bans: BanPolicy | undefined;
-  readonly isRefused: boolean;
-  readonly strikesMs: readonly number[];
-};
-
 /** Whether a window that was known before stays known, in addition to those of the last answer. */
-function matters(known: KnownWindow, nowMs: number, windows: readonly WindowUsage[]): boolean {
+function staysKnown(known: KnownWindow, nowMs: number, windows: readonly WindowUsage[]): boolean {
   if (known.resetMs <= nowMs) return false;
   return known.strikeDueMs > nowMs || !windows.some((one) => counterName(one) === known.counter);
 }
@@ -156,13 +152,17 @@ function strikeInstants(
   return [...recent, ...Array<number>(strikes - recent.length).fill(nowMs)];
 }
 
-/** `isRefused`: the store has refused a request by its windows, and noted that. */
-function wholeOf(
+/**
+ * The windows of an answer, and those known before that still run. `isRefused`: the store has refused
+ * a request by its windows, and noted that.
+ */
+function knownWindows(
+  { bans, cost = 1 }: QuotaRequest,
   decision: QuotaDecision,
-  { cost, bans, isRefused, strikesMs }: Answered,
+  isRefused: boolean,
   kept: readonly KnownWindow[],
-): RefusalDetails {
-  const { nowMs, ban } = decision;
+): readonly KnownWindow[] {
+  const { nowMs } = decision;
   const striking = lastStriking(decision.windows, cost, nowMs);
   const windows = decision.windows.map((usage): KnownWindow => {
     const counter = counterName(usage);
@@ -178,15 +178,7 @@ function wholeOf(
   const others = kept.filter(({ counter, resetMs }) => {
     return resetMs > nowMs && !windows.some((one) => one.counter === counter);
   });
-  return {
-    windows: [...windows, ...others],
-    ban,
-    strikesMs,
-    strikesAtMs: nowMs,
-    pending: undefined,
-    unreportedBan: undefined,
-    told: undefined,
-  };
+  return [...windows, ...others];
 }
 
 /** Since when the window has had this count, or nothing left; `nowMs` is the instant of the count. */
@@ -214,20 +206,26 @@ function lastStriking<T extends WindowUsage>(
 /** All known windows of an account, as they were when the answer arrived. */
 export function windowsOf({
   limits,
-  trip,
+  trip: { nowMs },
   used,
-  refusal: whole,
+  refusal,
 }: CachedDecision): readonly KnownWindow[] {
-  if (whole !== undefined) return whole.windows;
+  if (refusal !== undefined) return refusal.windows;
   return limits.map((limit, i) => {
-    const startMs = windowStart(limit.window, trip.nowMs, limit.calendar);
+    const startMs = windowStart(limit.window, nowMs, limit.calendar);
     const resetMs = windowEnd(limit.window, startMs, limit.calendar);
-    const standing = { ...limit, used: used[i] as number, startMs, resetMs };
-    const { nowMs } = trip;
-    const counter = counterName(limit);
-    const atMs = { strikeDueMs: nowMs, countedMs: nowMs, sinceMs: nowMs };
-    return { ...standing, counter, ...atMs, isNoted: false };
+    return countedWindow(limit, { startMs, resetMs, used: used[i] as number }, nowMs);
   });
+}
+
+/** A window with its count at `nowMs`, of whose refusals nothing is known. */
+function countedWindow(
+  limit: Limit,
+  count: Pick<KnownWindow, "startMs" | "resetMs" | "used">,
+  nowMs: number,
+): KnownWindow {
+  const atMs = { strikeDueMs: nowMs, countedMs: nowMs, sinceMs: nowMs };
+  return { ...limit, ...count, counter: counterName(limit), ...atMs, isNoted: false };
 }
 
 /** The known window of a counter that starts at an instant. */
@@ -242,37 +240,29 @@ export function windowIn(
 /** An instant of the store's clock, and how long ago that was, at least. */
 export type ToldAt = Pick<RoundTrip, "nowMs" | "clock"> & { readonly ageMs: number };
 
+/** The decision about an account of which nothing is known yet, in the era `era`. */
+export function unknownAccount(era: number): CachedDecision {
+  return { limits: [], bans: undefined, trip: NEVER, used: [], refusal: undefined, era };
+}
+
 /**
- * The decision with counts that the store reported at `told`. The count of a window that was decided
- * since then stays. If no decision was known, or only another window of the counter, the limit is
- * unknown and is set to the greatest number.
+ * The decision with counts that the store reported at `nowMs` of its clock. The count of a window that
+ * was decided since then stays.
  */
 export function withCounts(
-  cached: CachedDecision | undefined,
+  cached: CachedDecision,
   counts: readonly WindowTotal[],
   { nowMs, ageMs, clock }: ToldAt,
-): CachedDecision {
+): CachedDecision & { readonly refusal: RefusalDetails } {
   const receivedMs = performance.now() - ageMs;
   const message = { sentMs: receivedMs, receivedMs, nowMs, clock };
-  const trip = cached !== undefined && cached.trip.nowMs > nowMs ? cached.trip : message;
-  const told = counts.map(({ counter, startMs, endMs, used }): KnownWindow => {
-    const window = counterWindow(counter);
-    const resetMs = endMs ?? windowEnd(window, startMs);
-    const [id = ""] = counter.split(".");
-    // The name of an operation is in the configuration alone.
-    const name = id.startsWith("@") ? CAP_NAME : id.replace("#", "");
-    const part = id === counter ? {} : { part: { id, name } };
-    const limit = Number.MAX_SAFE_INTEGER;
-    const atMs = { strikeDueMs: nowMs, countedMs: nowMs, sinceMs: nowMs };
-    const known = { counter, ...atMs, isNoted: false };
-    return { window, ...part, limit, used, startMs, resetMs, ...known };
-  });
-  const before = cached === undefined ? NONE : windowsOf(cached);
-  const windows = before.flatMap((one) => {
+  const trip = cached.trip.nowMs > nowMs ? cached.trip : message;
+  const told = counts.map((total) => toldWindow(total, nowMs));
+  const windows = windowsOf(cached).flatMap((one) => {
+    if (one.resetMs <= trip.nowMs) return [];
     const used = told.find(({ counter, startMs }) => {
       return counter === one.counter && startMs === one.startMs;
     })?.used;
-    if (one.resetMs <= trip.nowMs) return [];
     const isOutdated = used !== undefined && one.countedMs <= nowMs;
     if (!isOutdated) return [one];
     return [{ ...one, used, countedMs: nowMs, sinceMs: sinceOf(one, used, nowMs) }];
@@ -280,29 +270,31 @@ export function withCounts(
   for (const one of told) {
     if (!windows.some(({ counter }) => counter === one.counter)) windows.push(one);
   }
-  const refusal = cached?.refusal ?? { ...NO_REFUSAL, strikesAtMs: cached?.trip.nowMs ?? 0 };
-  return {
-    limits: cached?.limits ?? [],
-    bans: cached?.bans,
-    trip,
-    used: [],
-    refusal: { ...refusal, windows, told: undefined },
-    era: 0,
-  };
+  const { limits, bans, era } = cached;
+  const refusal = cached.refusal ?? { ...NO_REFUSAL, strikesAtMs: cached.trip.nowMs };
+  return { limits, bans, trip, used: [], refusal: { ...refusal, windows, told: undefined }, era };
 }
 
-/**
- * The decision with a ban of the era `banEra`, known at `at`. `isTold`: another gateway told it, and
- * the store did not.
- */
+/** A window by its count alone. Its limit is unknown, and set to the greatest number. */
+function toldWindow({ counter, startMs, endMs, used }: WindowTotal, nowMs: number): KnownWindow {
+  const window = counterWindow(counter);
+  const resetMs = endMs ?? windowEnd(window, startMs);
+  const [id = ""] = counter.split(".");
+  // The name of an operation is in the configuration alone.
+  const name = id.startsWith("@") ? CAP_NAME : id.replace("#", "");
+  const part = id === counter ? {} : { part: { id, name } };
+  const limit = { window, ...part, limit: Number.MAX_SAFE_INTEGER };
+  return countedWindow(limit, { startMs, resetMs, used }, nowMs);
+}
+
+/** The decision with a ban that is known at `at`. */
 export function withBan(
-  cached: CachedDecision | undefined,
-  ban: Ban,
+  cached: CachedDecision,
+  banned: Pick<RefusalDetails, "ban" | "banEra" | "isTold">,
   at: ToldAt,
-  { isTold, banEra }: { readonly isTold: boolean; readonly banEra: number },
 ): CachedDecision {
   const counted = withCounts(cached, [], at);
-  return { ...counted, refusal: { ...(counted.refusal ?? NO_REFUSAL), ban, banEra, isTold } };
+  return { ...counted, refusal: { ...counted.refusal, ...banned } };
 }
 
 /**
@@ -324,6 +316,8 @@ export function onlyCounts(cached: CachedDecision, era: number): CachedDecision 
     refusal: { ...NO_REFUSAL, windows: windowsOf(cached) },
   };
 }
+
+const NEVER: RoundTrip = { sentMs: 0, receivedMs: 0, nowMs: 0 };
 
 const NO_REFUSAL: RefusalDetails = {
   windows: [],

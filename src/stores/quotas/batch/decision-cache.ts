@@ -11,6 +11,7 @@ import {
   onlyCounts,
   type RoundTrip,
   type ToldAt,
+  unknownAccount,
   windowIn,
   withBan,
   withCounts,
@@ -189,10 +190,9 @@ export class DecisionCache {
    */
   learnCounts(accountRef: AccountRef, counts: readonly WindowTotal[], nowMs: number): void {
     const id = accountId(accountRef);
-    const cached = this.#mapOf(id).get(id);
+    const cached = this.#mapOf(id).get(id) ?? unknownAccount(this.#era);
     if (counts.length === 0) return;
-    const era = cached?.era ?? this.#era;
-    this.#mapOf(id).set(id, { ...withCounts(cached, counts, this.#at(accountRef, nowMs)), era });
+    this.#mapOf(id).set(id, withCounts(cached, counts, this.#at(accountRef, nowMs)));
   }
 
   /**
@@ -210,12 +210,10 @@ export class DecisionCache {
    */
   learnBan(accountRef: AccountRef, ban: Ban, nowMs: number, toldMsAgo?: number): void {
     const id = accountId(accountRef);
-    const cached = this.#mapOf(id).get(id);
-    if (cached !== undefined && cached.trip.nowMs > nowMs) return;
-    const era = cached?.era ?? this.#era;
-    const notes = { isTold: toldMsAgo !== undefined, banEra: this.#era };
-    const banned = withBan(cached, ban, this.#at(accountRef, nowMs, toldMsAgo), notes);
-    this.#mapOf(id).set(id, { ...banned, era });
+    const cached = this.#mapOf(id).get(id) ?? unknownAccount(this.#era);
+    if (cached.trip.nowMs > nowMs) return;
+    const banned = { ban, banEra: this.#era, isTold: toldMsAgo !== undefined };
+    this.#mapOf(id).set(id, withBan(cached, banned, this.#at(accountRef, nowMs, toldMsAgo)));
   }
 
   /**
