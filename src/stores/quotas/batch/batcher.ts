@@ -6,12 +6,12 @@ import { cacheDecision, type PacedKind, type RoundTrip } from "./cached-decision
 import {
   boundTurn,
   CALL_ACCOUNTS_MAX,
-  isPaced,
   type KnownRefusal,
   type MergedRequest,
   waitForDecision,
 } from "./call-queue.ts";
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
+import { isPaced } from "./known-refusal.ts";
 import { findLostCount } from "./lost-count.ts";
 import { canMerge } from "./mergeable.ts";
 import { answerWaiting } from "./outcomes.ts";
@@ -57,14 +57,14 @@ export class Batcher {
     const { decisionCache, outage } = this.#options;
     const id = accountId(accountRef);
     const cached = decisionCache.get(id);
-    const refusal = cached === undefined ? "no" : decisionCache.refuses(id, cached, quotaRequest);
-    if (cached !== undefined && refusal === "surely")
+    const kind = cached === undefined ? "no" : decisionCache.refusalKind(id, cached, quotaRequest);
+    if (cached !== undefined && kind === "surely")
       return this.#refused(accountRef, cached, quotaRequest);
-    if (cached !== undefined && isPaced(refusal))
-      return this.#sendPaced({ id, accountRef, quotaRequest, cached }, refusal);
+    if (cached !== undefined && isPaced(kind))
+      return this.#sendPaced({ id, accountRef, quotaRequest, cached }, kind);
     const queue = this.#rounds.queueOf(accountRef);
     if (outage.isAway(queue.number)) {
-      return cached !== undefined && refusal === "unnoted"
+      return cached !== undefined && kind === "unnoted"
         ? this.#refused(accountRef, cached, quotaRequest)
         : outage.decide(accountRef, quotaRequest);
     }
@@ -148,7 +148,7 @@ export class Batcher {
     // A message may have replaced the decision meanwhile by one with other counts.
     if (cached && latest?.refusal) latest.refusal.pending = undefined;
     for (const answer of waiting) {
-      const isRefused = known && decisionCache.refuses(id, known, quotaRequest) !== "no";
+      const isRefused = known && decisionCache.refusalKind(id, known, quotaRequest) !== "no";
       if (isRefused) answer(this.#refused(accountRef, known, quotaRequest));
       // The ban for which it was to be a strike alone may be over, or lifted, meanwhile.
       else answer(outage.decide(accountRef, { ...quotaRequest, strikesOnly: false }));

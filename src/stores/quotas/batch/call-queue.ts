@@ -1,8 +1,7 @@
 import type { QuotaRequest } from "../../../core/quota/decide.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { ChargeResult, StoreUnavailable } from "../quota-store.ts";
-import type { CachedDecision, PacedKind } from "./cached-decision.ts";
-import type { refusalKind } from "./known-refusal.ts";
+import type { CachedDecision } from "./cached-decision.ts";
 import { samePolicy } from "./mergeable.ts";
 
 /** The most accounts, and so the most plans, that one call carries: see ARGV in decide.lua. */
@@ -19,11 +18,6 @@ export type MergedRequest = {
   reserved?: readonly number[] | undefined;
   readonly waiting: ((answer: ChargeResult | StoreUnavailable) => void)[];
 };
-
-/** Whether a known refusal goes to the store in a paced call. */
-export function isPaced(kind: ReturnType<typeof refusalKind>): kind is PacedKind {
-  return kind === "strike" || kind === "first" || kind === "incomplete";
-}
 
 /** A request that the last answer about its account refuses. */
 export type KnownRefusal = Pick<MergedRequest, "id" | "accountRef" | "quotaRequest"> & {

@@ -16,7 +16,13 @@ import {
   withBan,
   withCounts,
 } from "./cached-decision.ts";
-import { couldCauseBan, decisionAfter, knownBan, refusalKind } from "./known-refusal.ts";
+import {
+  couldCauseBan,
+  decisionAfter,
+  knownBan,
+  type RefusalKind,
+  refusalKind,
+} from "./known-refusal.ts";
 import { findLossIn } from "./lost-count.ts";
 
 /**
@@ -113,8 +119,8 @@ export class DecisionCache {
 
   /** Keeps a ban that was earned while no request waited: the next refusal reports it. */
   putUnreportedBan(id: string, earned: NewBan | undefined): void {
-    const whole = this.get(id)?.refusal;
-    if (earned !== undefined && whole !== undefined) whole.unreportedBan = earned;
+    const refusal = this.get(id)?.refusal;
+    if (earned !== undefined && refusal !== undefined) refusal.unreportedBan = earned;
   }
 
   /**
@@ -217,14 +223,10 @@ export class DecisionCache {
   }
 
   /**
-   * Whether the decision refuses the request of the account, as refusalKind returns it. Time counts
-   * from when the decision's call was sent: early costs a command, late would break a promise.
+   * How the decision refuses the request of the account. Time counts from when the decision's call
+   * was sent: early costs a command, late would break a promise.
    */
-  refuses(
-    id: string,
-    cached: CachedDecision,
-    quotaRequest: QuotaRequest,
-  ): ReturnType<typeof refusalKind> {
+  refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
     return refusalKind(cached, quotaRequest, this.#latestNow(cached), this.#settling.has(id));
   }

@@ -18,9 +18,9 @@ import { samePolicy } from "./mergeable.ts";
 
 /**
  * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
- * windows. A window that ended since then is empty, and a ban that ended is over. With `cost` it is
- * a refusal of that cost, and a window whose count is stale is unknown. The time
- * is counted from the receipt, so that Retry-After is never too short.
+ * windows. A window that ended since then is empty, and a ban that ended is over. With `cost` it is a
+ * refusal of that cost, and a window whose count is stale is unknown. The time counts from the
+ * receipt, so that Retry-After is never too short.
  */
 export function decisionAfter(
   cached: CachedDecision,
@@ -65,7 +65,7 @@ function windowsAt(
 ): readonly WindowUsage[] {
   const { refusal } = cached;
   const told = refusal?.told;
-  if (told?.limits === limits && told?.cost === cost && told !== undefined) {
+  if (told !== undefined && told.limits === limits && told.cost === cost) {
     if (told.fromMs <= nowMs && nowMs < told.untilMs) return told.windows;
   }
   const held = windowsOf(cached);
@@ -73,10 +73,9 @@ function windowsAt(
     refusal &&
     limits &&
     cost !== undefined &&
-    endsOf(refusal, refusing(refusal, limits, cost, nowMs).last, nowMs);
+    endsOf(refusal, findRefusing(refusal, limits, cost, nowMs).last, nowMs);
   const windows = (limits ?? held).map((limit): WindowUsage => {
-    const counter = counterName(limit);
-    const one = held.find((each) => each.counter === counter);
+    const one = windowOf(held, limit);
     const running = one !== undefined && one.resetMs > nowMs;
     const { window, limit: most, calendar, part, observed, hold } = limit;
     return {
@@ -101,29 +100,43 @@ function windowsAt(
 }
 
 /**
- * Whether the last answer refuses a request at `nowMs` of the store's clock: no; certainly, from
- * memory; with a refusal that must reach the store, because it is a strike by what is known, or the
- * first one of its window, from which the grace runs; with one that cannot tell the usage of each
- * window, or only a stale one of a window that ends later, for which the store is asked; or with the
- * first one that the store has not noted, and that it decides while it is reachable
- * (docs/reference/store.md#known-refusals). A ban of which no window is known is of the last kind,
- * because a window may refuse for longer, and then it is the one to report, and so is one that only
- * another gateway told, because it may have been lifted since. An account is known by
- * its windows: its requests may differ in cost and operation. `isSettling`: a settlement of the account
- * is under way. It makes room in windows of meters alone, so that the store decides a refusal by these
- * as well, but no ban and no full window of the plan.
+ * How the last answer refuses a request (docs/reference/store.md#known-refusals):
+ *
+ * - `no`: not at all. The store decides.
+ * - `surely`: from memory.
+ * - `strike`: it must reach the store, because it is a strike by what is known.
+ * - `first`: it must too, because it is the first one of its window, from which the grace runs.
+ * - `incomplete`: the store is asked for the usage of a window that is unknown, or that is stale and
+ *   ends later than the refusal.
+ * - `unnoted`: the store decides while it is reachable, because it has noted no refusal of the window
+ *   yet, because a window may refuse for longer than the ban, or because nothing may refuse any more.
+ */
+export type RefusalKind = "no" | "surely" | PacedKind | "unnoted";
+
+/** Whether a known refusal goes to the store in a paced call. */
+export function isPaced(kind: RefusalKind): kind is PacedKind {
+  return kind === "strike" || kind === "first" || kind === "incomplete";
+}
+
+/**
+ * How the last answer refuses a request at `nowMs` of the store's clock. An account is known by its
+ * windows, because its requests may differ in cost and operation. `isSettling`: a settlement of the
+ * account is under way. It makes room in windows of meters alone, so the store decides a refusal by
+ * these, but none by a ban or a window of the plan.
  */
 export function refusalKind(
-  { refusal: whole, bans: policy }: CachedDecision,
+  { refusal, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
   isSettling = false,
-): "no" | "surely" | PacedKind | "unnoted" {
-  if (whole === undefined) return "no";
-  const { last, striking, unknownEndMs } = refusing(whole, limits, cost, nowMs);
-  if (knownBan(whole, bans, nowMs) !== undefined) {
-    if (whole.windows.length === 0 || whole.isTold) return "unnoted";
-    return isIncomplete(whole, limits, endsOf(whole, last, nowMs)) ? "incomplete" : "surely";
+): RefusalKind {
+  if (refusal === undefined) return "no";
+  const { last, striking, unknownEndMs } = findRefusing(refusal, limits, cost, nowMs);
+  if (knownBan(refusal, bans, nowMs) !== undefined) {
+    // A window may refuse for longer, and then it is the one to report. A ban that only another
+    // gateway told may have been lifted since.
+    if (refusal.windows.length === 0 || refusal.isTold) return "unnoted";
+    return isIncomplete(refusal, limits, last, nowMs) ? "incomplete" : "surely";
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
@@ -131,7 +144,7 @@ export function refusalKind(
   const due = bans === undefined ? undefined : striking?.strikeDueMs;
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";
-  if (isIncomplete(whole, limits, endsOf(whole, last, nowMs))) return "incomplete";
+  if (isIncomplete(refusal, limits, last, nowMs)) return "incomplete";
   if (due === undefined || nowMs < due) return "surely";
   return striking?.isNoted ? "strike" : "first";
 }
@@ -145,7 +158,7 @@ export function knownBan(
   return bans !== undefined && ban !== undefined && ban.untilMs > nowMs ? ban : undefined;
 }
 
-type Refusing = {
+type RefusingWindows = {
   readonly last: KnownWindow | undefined;
   readonly striking: KnownWindow | undefined;
   readonly unknownEndMs: number;
@@ -155,23 +168,23 @@ type Refusing = {
  * The window without room for the cost that ends last, the last one that may strike, and the end of
  * the last one of which nothing is known, 0 if there is none.
  */
-function refusing(
-  whole: RefusalDetails,
+function findRefusing(
+  { windows }: RefusalDetails,
   limits: readonly Limit[],
   cost: number,
   nowMs: number,
-): Refusing {
+): RefusingWindows {
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
   let unknownEndMs = 0;
   for (const limit of limits) {
-    const known = knownIn(whole, limit);
+    const known = windowOf(windows, limit);
     if (known === undefined) {
       unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
     } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
       if (last === undefined || known.resetMs >= last.resetMs) last = known;
-      const ends = striking?.resetMs ?? 0;
-      if (mayStrike(limit) && known.resetMs >= ends) striking = known;
+      if (!mayStrike(limit)) continue;
+      if (striking === undefined || known.resetMs >= striking.resetMs) striking = known;
     }
   }
   return { last, striking, unknownEndMs };
@@ -180,7 +193,7 @@ function refusing(
 /** The end of a refusal, and since when it is known that nothing else passes. */
 type Ends = { readonly endMs: number; readonly sinceMs: number };
 
-/** The ends of the ban or of the window `last` that refuses, whichever is later. */
+/** The end of the ban or of the window `last` that refuses, whichever is later. */
 function endsOf({ ban }: RefusalDetails, last: KnownWindow | undefined, nowMs: number): Ends {
   const endMs = last?.resetMs ?? 0;
   if (ban !== undefined && ban.untilMs > Math.max(nowMs, endMs))
@@ -188,10 +201,16 @@ function endsOf({ ban }: RefusalDetails, last: KnownWindow | undefined, nowMs: n
   return { endMs, sinceMs: last?.sinceMs ?? 0 };
 }
 
-/** Whether a window is unknown or its count is stale. */
-function isIncomplete(whole: RefusalDetails, limits: readonly Limit[], ends: Ends): boolean {
+/** Whether a window is unknown, or its count is stale beside a refusal by the ban or by `last`. */
+function isIncomplete(
+  refusal: RefusalDetails,
+  limits: readonly Limit[],
+  last: KnownWindow | undefined,
+  nowMs: number,
+): boolean {
+  const ends = endsOf(refusal, last, nowMs);
   return limits.some((limit) => {
-    const known = knownIn(whole, limit);
+    const known = windowOf(refusal.windows, limit);
     return known === undefined || isStale(limit, known, ends);
   });
 }
@@ -205,7 +224,8 @@ function isStale(limit: Limit, { resetMs, countedMs }: KnownWindow, ends: Ends):
   return resetMs > ends.endMs && countedMs < ends.sinceMs;
 }
 
-function knownIn({ windows }: RefusalDetails, limit: Limit): KnownWindow | undefined {
+/** The known window of a limit. */
+function windowOf(windows: readonly KnownWindow[], limit: Limit): KnownWindow | undefined {
   const counter = counterName(limit);
   return windows.find((one) => one.counter === counter);
 }
@@ -215,12 +235,12 @@ function knownIn({ windows }: RefusalDetails, limit: Limit): KnownWindow | undef
  * Since the last answer other gateways may have sent strikes, one in each grace.
  */
 export function couldCauseBan(
-  { refusal: whole }: CachedDecision,
+  { refusal }: CachedDecision,
   bans: QuotaRequest["bans"],
   latestMs: number,
 ): boolean {
-  if (whole === undefined || bans === undefined) return false;
+  if (refusal === undefined || bans === undefined) return false;
   if (bans.graceMs === 0) return true;
-  const others = Math.floor((latestMs - whole.strikesAtMs) / bans.graceMs);
-  return whole.strikesMs.length + others + 1 >= bans.strikes;
+  const others = Math.floor((latestMs - refusal.strikesAtMs) / bans.graceMs);
+  return refusal.strikesMs.length + others + 1 >= bans.strikes;
 }

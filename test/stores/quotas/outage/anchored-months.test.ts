@@ -138,8 +138,8 @@ describe("while the store is unreachable, a month from an anchor", () => {
       { withinMs: 20_000 },
     );
     // The store would be asked once, if it were there.
-    assert.equal(decisionCache.refuses("production:a", cached, asking(6)), "unnoted");
-    assert.equal(decisionCache.refuses("production:a", cached, asking(7)), "no");
+    assert.equal(decisionCache.refusalKind("production:a", cached, asking(6)), "unnoted");
+    assert.equal(decisionCache.refusalKind("production:a", cached, asking(7)), "no");
     const { decision } = decisionCache.refused(cached, asking(6));
     assert.deepEqual(
       [decision.windows[0]?.used, decision.windows[0]?.resetMs],
