@@ -45,7 +45,9 @@ export class Batcher {
   constructor(options: BatcherOptions) {
     this.#options = options;
     this.#rounds = new Rounds(options, {
-      settle: (...answer) => this.#settle(...answer),
+      settle: (merged, decision, trip, invalidated) => {
+        this.#settle(merged, decision, trip, invalidated);
+      },
       fail: (merged) => this.#fail(merged),
     });
   }
