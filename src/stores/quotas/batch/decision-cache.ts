@@ -2,15 +2,14 @@ import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
-import { type AccountRef, accountId, bucketOf, isAddressId } from "../account-ref.ts";
+import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
 import type { LostCount, WindowTotal } from "../count-corrections.ts";
 import type { ChargeResult } from "../quota-store.ts";
+import { AnswerTime } from "./answer-time.ts";
 import {
   type CachedDecision,
   onlyBan,
   onlyCounts,
-  type RoundTrip,
-  type ToldAt,
   unknownAccount,
   windowIn,
   withBan,
@@ -43,14 +42,9 @@ export function isInvalidated({ ids }: InvalidatedAccounts, id: string): boolean
   return ids !== undefined && (ids.has(id) || ids.has(ALL));
 }
 
-/**
- * The last answer of the store about each account, and the refusals that follow from it. `clock` is
- * the store's test clock. Without it the time since an answer is measured. `clockOf` is the clock of
- * the node that has a bucket.
- */
+/** The last answer of the store about each account, and the refusals that follow from it. */
 export class DecisionCache {
-  readonly #clock: (() => number) | undefined;
-  readonly #clockOf: ((bucket: number) => RoundTrip["clock"]) | undefined;
+  readonly #time: AnswerTime;
   readonly #accounts = new AgingMap<CachedDecision>();
   /** Client addresses have a place of their own, so that no number of them drops an account. */
   readonly #addresses = new AgingMap<CachedDecision>(ADDRESSES);
@@ -66,9 +60,9 @@ export class DecisionCache {
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
   #bansFrom = 0;
 
-  constructor(clock?: () => number, clockOf?: (bucket: number) => RoundTrip["clock"]) {
-    this.#clock = clock;
-    this.#clockOf = clockOf;
+  /** See AnswerTime. */
+  constructor(...clocks: ConstructorParameters<typeof AnswerTime>) {
+    this.#time = new AnswerTime(...clocks);
   }
 
   /** The last answer. Nothing but the ban is left of one that is outdated, if it is believed. */
@@ -176,7 +170,7 @@ export class DecisionCache {
     const believed = this.get(id);
     const cached = limits === undefined ? believed : this.#mapOf(id).get(id);
     if (cached === undefined) return undefined;
-    const known = decisionAfter(cached, this.#sinceReceived(cached), limits);
+    const known = decisionAfter(cached, this.#time.sinceReceived(cached), limits);
     return believed?.refusal?.ban === undefined ? { ...known, ban: undefined } : known;
   }
 
@@ -198,7 +192,7 @@ export class DecisionCache {
     const id = accountId(accountRef);
     const cached = this.#mapOf(id).get(id) ?? unknownAccount(this.#era);
     if (counts.length === 0) return;
-    this.#mapOf(id).set(id, withCounts(cached, counts, this.#at(accountRef, nowMs)));
+    this.#mapOf(id).set(id, withCounts(cached, counts, this.#time.toldAt(accountRef, nowMs)));
   }
 
   /**
@@ -219,7 +213,10 @@ export class DecisionCache {
     const cached = this.#mapOf(id).get(id) ?? unknownAccount(this.#era);
     if (cached.trip.nowMs > nowMs) return;
     const banned = { ban, banEra: this.#era, isTold: toldMsAgo !== undefined };
-    this.#mapOf(id).set(id, withBan(cached, banned, this.#at(accountRef, nowMs, toldMsAgo)));
+    this.#mapOf(id).set(
+      id,
+      withBan(cached, banned, this.#time.toldAt(accountRef, nowMs, toldMsAgo)),
+    );
   }
 
   /**
@@ -228,12 +225,12 @@ export class DecisionCache {
    */
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
-    return refusalKind(cached, quotaRequest, this.#latestNow(cached), this.#settling.has(id));
+    return refusalKind(cached, quotaRequest, this.#time.latestNow(cached), this.#settling.has(id));
   }
 
   /** The ban that is known to refuse the request. The store may have lost it. */
   banOf(cached: CachedDecision, { bans }: QuotaRequest): Ban | undefined {
-    return cached.refusal && knownBan(cached.refusal, bans, this.#latestNow(cached));
+    return cached.refusal && knownBan(cached.refusal, bans, this.#time.latestNow(cached));
   }
 
   /**
@@ -246,26 +243,19 @@ export class DecisionCache {
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */
   mayEarnBan(cached: CachedDecision, { bans }: QuotaRequest, onItsWayMs: number): boolean {
-    return couldCauseBan(cached, bans, this.#latestNow(cached) + onItsWayMs);
+    return couldCauseBan(cached, bans, this.#time.latestNow(cached) + onItsWayMs);
   }
 
   /** The refusal. Beside a ban, windows have their last known counts: one may end after it. */
   refused(cached: CachedDecision, quotaRequest: QuotaRequest): ChargeResult {
     const { outdated: counted = cached } = cached;
     const { limits, cost = 1 } = quotaRequest;
-    const decision = decisionAfter(counted, this.#sinceReceived(cached), limits, cost);
+    const decision = decisionAfter(counted, this.#time.sinceReceived(cached), limits, cost);
     const answer = { decision, requestsAfter: 0, admitted: false, by: "memory" } as const;
     const earned = cached.refusal?.unreportedBan;
     if (cached.refusal === undefined || earned === undefined) return answer;
     cached.refusal.unreportedBan = undefined;
     return { ...answer, earned };
-  }
-
-  /** When the store said `nowMs`. Its answer may have been late. */
-  #at(accountRef: AccountRef, nowMs: number, leastMs = 0): ToldAt {
-    const clock = this.#clockOf?.(bucketOf(accountRef));
-    const atMs = performance.now();
-    return { nowMs, clock, ageMs: Math.max(leastMs, measuredSince({ nowMs, clock }, atMs)) };
   }
 
   #delete(id: string): void {
@@ -275,26 +265,4 @@ export class DecisionCache {
   #mapOf(id: string): AgingMap<CachedDecision> {
     return isAddressId(id) ? this.#addresses : this.#accounts;
   }
-
-  /** The store's now or a little later: its answer was made after the call was sent. */
-  #latestNow({ trip }: CachedDecision): number {
-    return this.#clock?.() ?? trip.nowMs + measuredSince(trip, trip.sentMs);
-  }
-
-  #sinceReceived({ trip }: CachedDecision): number {
-    if (this.#clock !== undefined) return this.#clock() - trip.nowMs;
-    return measuredSince(trip, trip.receivedMs);
-  }
-}
-
-/**
- * The time since `thenMs`, or since the answer by the store's clock if that has certainly advanced
- * further: it was set ahead, or this machine was suspended.
- */
-function measuredSince(
-  { nowMs, clock }: Pick<RoundTrip, "nowMs" | "clock">,
-  thenMs: number,
-): number {
-  const atMs = performance.now();
-  return Math.max(atMs - thenMs, (clock?.latestAt(atMs) ?? nowMs) - nowMs);
 }
