@@ -31,18 +31,17 @@ export function uncertainCharges(
   requests: readonly MergedRequest[],
   outcomes: readonly CallOutcome[],
 ): UncertainCharge[] {
-  return requests.flatMap(
-    ({ accountRef, cached, quotaRequest: { cost = 1, limits }, waiting }, i) => {
-      const isUnknown = failureOf(outcomes[i])?.executed === "unknown" && !laterOf(outcomes[i]);
-      const lost = isUnknown && cached === undefined;
-      const meters = lost ? heldUnits(limits) : [];
-      if (!lost || (cost === 0 && meters.length === 0)) return [];
-      const times = (units: number) => waiting.length * units;
-      if (meters.length === 0) return [{ accountRef, units: times(cost) }];
-      const held = meters.map((one) => ({ name: one.name, units: times(one.units) }));
-      return [{ accountRef, units: times(cost), meters: held }];
-    },
-  );
+  return requests.flatMap(({ accountRef, cached, quotaRequest, waiting }, i) => {
+    const isUnknown = failureOf(outcomes[i])?.executed === "unknown" && !laterOf(outcomes[i]);
+    if (!isUnknown || cached !== undefined) return [];
+    const { cost = 1, limits } = quotaRequest;
+    const meters = heldUnits(limits).map(({ name, units }) => {
+      return { name, units: waiting.length * units };
+    });
+    const charge = { accountRef, units: waiting.length * cost };
+    if (meters.length > 0) return [{ ...charge, meters }];
+    return cost === 0 ? [] : [charge];
+  });
 }
 
 /**
