@@ -71,11 +71,12 @@ export class Batcher {
         : outage.decide(accountRef, quotaRequest);
     }
 
-    const barred = cached !== undefined && decisionCache.banOf(cached, quotaRequest) !== undefined;
-    const asked = barred ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
+    const isBanned =
+      cached !== undefined && decisionCache.banOf(cached, quotaRequest) !== undefined;
+    const asked = isBanned ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
     let merged = queue.open.get(id);
     if (merged === undefined || !canMerge(merged.quotaRequest, asked)) {
-      const known = barred ? cached : undefined;
+      const known = isBanned ? cached : undefined;
       merged = { id, accountRef, quotaRequest: asked, cached: known, waiting: [] };
       this.#rounds.add(queue, merged);
     }
@@ -102,8 +103,8 @@ export class Batcher {
     const onItsWayMs = this.#rounds.longestPauseMs + outage.timeoutMs;
     const waits =
       kind === "incomplete" || decisionCache.mayEarnBan(cached, quotaRequest, onItsWayMs);
-    const barred = !waits || decisionCache.banOf(cached, quotaRequest) !== undefined;
-    const asked = barred ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
+    const isStrike = !waits || decisionCache.banOf(cached, quotaRequest) !== undefined;
+    const asked = isStrike ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     this.#rounds.addKnown(queue, merged);
     if (kind === "incomplete") boundTurn(queue, merged, outage.timeoutMs, () => this.#fail(merged));
@@ -125,14 +126,14 @@ export class Batcher {
     const { decisionCache, onVerdict } = this.#options;
     const before = decisionCache.get(id);
     onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
-    const barred = quotaRequest.strikesOnly && decision.ban === undefined;
+    const isUnbanned = quotaRequest.strikesOnly && decision.ban === undefined;
     // A lifted ban is dropped by a message, so that one which is still known is lost in the store.
-    const ban = barred && before ? decisionCache.lostBanOf(before, quotaRequest) : decision.ban;
+    const ban = isUnbanned && before ? decisionCache.lostBanOf(before, quotaRequest) : decision.ban;
     const told = ban === decision.ban ? decision : { ...decision, ban };
     const asked = quotaRequest.strikesOnly ? 1 : waiting.length;
     decisionCache.put(id, cacheDecision(quotaRequest, told, trip, before, asked), invalidated);
     if (waiting.length === 0) decisionCache.putUnreportedBan(id, decision.newBan);
-    if (barred && ban === undefined) this.#askAgain(merged);
+    if (isUnbanned && ban === undefined) this.#askAgain(merged);
     else answerWaiting(merged, told);
   }
 
