@@ -150,9 +150,9 @@ class MemoryStore implements QuotaStore {
       ...{ stateFile: options.stateFile, report, now, days, activity },
       historyMs: () => this.#historyMs,
       accounts: () => this.#saved(),
-      // A new file exists within a second, even without any request.
-      changed: saved.length === 0,
     });
+    // A new file exists within a second, even without any request.
+    this.#saver.changed = saved.length === 0;
     for (const { state, cause, ...name } of saved) {
       this.#accounts.add(name, newAccountEntry(state, cause));
     }
@@ -204,7 +204,10 @@ class MemoryStore implements QuotaStore {
       const { untilMs, strikesMs } = decision.newBan;
       entry.cause = { untilMs, atMs: nowMs, imposed: false, reason: "", strikesMs };
     }
-    if (decision.repaired) this.#tellRepair(accountRef);
+    if (decision.repaired) {
+      const { environment, account } = accountRef;
+      this.#options.report("warn", "counter_repaired", { environment, account });
+    }
     return decision;
   }
 
@@ -214,7 +217,7 @@ class MemoryStore implements QuotaStore {
     const entry = this.#accounts.find(accountRef);
     const { id, plan, decidedMs: chargedMs } = holds;
     for (const { meter, units, windows } of meterChanges(holds, used)) {
-      for (const standing of entry === undefined ? [] : windows) {
+      for (const standing of windows) {
         const usage = settleStanding(entry, standing, { units, chargedMs, nowMs });
         if (usage !== undefined) this.#options.onLateUsage?.({ accountRef, plan, usage });
       }
@@ -378,9 +381,5 @@ class MemoryStore implements QuotaStore {
     for (const [{ environment, account }, state] of this.#accounts.all()) {
       yield { environment, account, state, cause: causeOf(state) };
     }
-  }
-
-  #tellRepair({ environment, account }: AccountRef): void {
-    this.#options.report("warn", "counter_repaired", { environment, account });
   }
 }

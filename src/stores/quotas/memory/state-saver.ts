@@ -17,31 +17,23 @@ export type SaverOptions = {
   readonly historyMs: () => number | undefined;
   /** The accounts at the time they are written. */
   readonly accounts: () => Iterable<SavedAccount>;
-  /** Whether the accounts are to be written although none has changed yet. */
-  readonly changed: boolean;
 };
 
 /** Writes the files of a memory store if their content has changed. */
 export class StateSaver {
   readonly #options: SaverOptions;
   /** Whether an account has changed since all were written. */
-  changed: boolean;
+  changed = false;
+  /** How often the files could not be written. */
+  failures = 0;
+  /** Why the last write of the files failed; undefined if it did not. */
+  trouble: string | undefined;
   #saving: Promise<void> | undefined;
   /** The write that comes after the one in progress. */
   #next: Promise<string | undefined> | undefined;
-  #trouble: string | undefined;
 
   constructor(options: SaverOptions) {
     this.#options = options;
-    this.changed = options.changed;
-  }
-
-  /** How often the files could not be written. */
-  failures = 0;
-
-  /** Why the last write of the files failed. */
-  get trouble(): string | undefined {
-    return this.#trouble;
   }
 
   /** Starts to write the changes, unless a write is in progress. Never throws. */
@@ -67,7 +59,7 @@ export class StateSaver {
     this.#next = undefined;
     this.start();
     await this.#saving;
-    return this.#trouble;
+    return this.trouble;
   }
 
   get #isChanged(): boolean {
@@ -89,14 +81,14 @@ export class StateSaver {
       this.failures += 1;
       const trouble = `Cannot write the state file ${stateFile}: ${fileErrorMessage(cause)}`;
       const meaning = "Serving goes on, but a restart would forget what came since";
-      if (this.#trouble === undefined) {
+      if (this.trouble === undefined) {
         report("error", "state_file_unwritten", { stateFile, why: `${trouble}. ${meaning}` });
       }
-      this.#trouble = trouble;
+      this.trouble = trouble;
       return;
     }
-    if (this.#trouble !== undefined) report("info", "state_file_written", { stateFile });
-    this.#trouble = undefined;
+    if (this.trouble !== undefined) report("info", "state_file_written", { stateFile });
+    this.trouble = undefined;
   }
 
   async #saveDays(): Promise<void> {
