@@ -12,9 +12,12 @@ export class DayCounts {
   readonly #changed = new Set<number>();
   #latest = 0;
   #pruned = 0;
+  /** How long days are kept, in milliseconds; undefined if none is to be counted from now on. */
+  keptMs: number | undefined;
 
-  constructor(files: DayFiles | undefined) {
+  constructor(files: DayFiles | undefined, keptMs?: number) {
     this.#files = files;
+    this.keptMs = keptMs;
   }
 
   /**
@@ -87,9 +90,10 @@ export class DayCounts {
 
   /**
    * Writes the days that changed. Drops days that are over from memory, and days older than
-   * `keptMs`.
+   * `keptMs`; without it none is too old.
    */
-  async save(nowMs: number, keptMs: number): Promise<void> {
+  async save(nowMs: number): Promise<void> {
+    const { keptMs = Number.POSITIVE_INFINITY } = this;
     // No admitted request is counted on a day that is dropped: its file would be replaced by less.
     const today = Math.max(this.#latest, dayOf(nowMs));
     this.#latest = today;

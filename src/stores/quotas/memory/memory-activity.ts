@@ -29,8 +29,6 @@ export class MemoryActivity implements ActivityStore {
   readonly #called = new DeprecatedCalls();
   readonly usageMarks: MemoryUsageMarks;
   #isChanged = false;
-  /** Whether there is a history that refused requests are added to. */
-  keepsDays = false;
 
   /** `now` is the clock of the store, in Unix milliseconds. */
   constructor(stateFile: string | undefined, days: DayCounts, now: () => number) {
@@ -65,7 +63,7 @@ export class MemoryActivity implements ActivityStore {
   }
 
   async addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]> {
-    if (!this.keepsDays) return [];
+    if (this.#days.keptMs === undefined) return [];
     const left: RefusalCount[] = [];
     for (const each of refused) {
       const { accountRef, day, requests } = each;

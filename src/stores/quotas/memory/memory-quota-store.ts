@@ -71,9 +71,9 @@ const LOCK_WAIT_MS = 2_000;
 export async function createMemoryQuotaStore(
   options: MemoryQuotaStoreOptions,
 ): Promise<QuotaStore> {
-  const { stateFile, now } = options;
+  const { stateFile, now, historyMs } = options;
   if (stateFile === undefined) {
-    const days = new DayCounts(undefined);
+    const days = new DayCounts(undefined, historyMs);
     return new MemoryStore(options, [], {
       days,
       activity: new MemoryActivity(undefined, days, now),
@@ -86,7 +86,7 @@ export async function createMemoryQuotaStore(
     );
   }
   try {
-    const days = new DayCounts(new DayFiles(stateFile));
+    const days = new DayCounts(new DayFiles(stateFile), historyMs);
     await days.load(now());
     const activity = new MemoryActivity(stateFile, days, now);
     await activity.load();
@@ -118,7 +118,6 @@ class MemoryStore implements QuotaStore {
   readonly activity: MemoryActivity;
   readonly gateways = new MemoryGateways();
   readonly usageMarks: UsageMarks;
-  #historyMs: number | undefined;
   readonly #timer: NodeJS.Timeout;
   /** Entries of an older era hold limits that may no longer be those of the plan. */
   #era = 0;
@@ -138,9 +137,7 @@ class MemoryStore implements QuotaStore {
     this.#days = days;
     this.activity = activity;
     this.usageMarks = activity.usageMarks;
-    this.#historyMs = options.historyMs;
     this.#bans = options.bans;
-    activity.keepsDays = options.historyMs !== undefined;
     let overflowed = false;
     this.#accounts = new AccountTable(accountsMax, () => {
       if (!overflowed) report("warn", "accounts_full", { accountsMax });
@@ -148,7 +145,6 @@ class MemoryStore implements QuotaStore {
     });
     this.#saver = new StateSaver({
       ...{ stateFile: options.stateFile, report, now, days, activity },
-      historyMs: () => this.#historyMs,
       accounts: () => this.#saved(),
     });
     // A new file exists within a second, even without any request.
@@ -169,7 +165,7 @@ class MemoryStore implements QuotaStore {
     entry.era = this.#era;
     entry.recent = true;
     this.#saver.changed = true;
-    if (this.#historyMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
+    if (this.#days.keptMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
       const { granted: requests } = decision;
       const { cost = 1, plan } = quotaRequest;
       this.#days.admit(accountRef, nowMs, requests, requests * cost, plan);
@@ -221,7 +217,7 @@ class MemoryStore implements QuotaStore {
         const usage = settleStanding(entry, standing, { units, chargedMs, nowMs });
         if (usage !== undefined) this.#options.onLateUsage?.({ accountRef, plan, usage });
       }
-      if (this.#historyMs === undefined || isAddressAccount(accountRef)) continue;
+      if (this.#days.keptMs === undefined || isAddressAccount(accountRef)) continue;
       const day = dayOf(chargedMs);
       if (this.#days.addMetered(accountRef, day, meter, units, nowMs)) continue;
       reportLostSettlement(this.#options.report, accountRef, { day, meter, units, ids: [id] });
@@ -306,9 +302,8 @@ class MemoryStore implements QuotaStore {
   }
 
   reconfigure({ historyMs, bans }: StorePolicy): void {
-    this.#historyMs = historyMs;
+    this.#days.keptMs = historyMs;
     this.#bans = bans;
-    this.activity.keepsDays = historyMs !== undefined;
   }
 
   /** This store has no other gateway. */

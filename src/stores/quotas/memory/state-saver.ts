@@ -13,8 +13,6 @@ export type SaverOptions = {
   readonly now: () => number;
   readonly days: DayCounts;
   readonly activity: MemoryActivity;
-  /** How long days are kept, as the configuration says now; undefined: for ever. */
-  readonly historyMs: () => number | undefined;
   /** The accounts at the time they are written. */
   readonly accounts: () => Iterable<SavedAccount>;
 };
@@ -92,7 +90,7 @@ export class StateSaver {
   }
 
   async #saveDays(): Promise<void> {
-    const { days, now, historyMs } = this.#options;
-    if (days.isChanged) await days.save(now(), historyMs() ?? Number.POSITIVE_INFINITY);
+    const { days, now } = this.#options;
+    if (days.isChanged) await days.save(now());
   }
 }

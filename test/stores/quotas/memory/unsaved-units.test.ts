@@ -39,11 +39,11 @@ it("the units that a file lacks are those of the window that lacks most or of al
     account("days", { minute: [60, 1] }),
     account("new", { minute: [60, 4] }),
   ];
-  const days = new DayCounts(new DayFiles(stateFile));
+  const days = new DayCounts(new DayFiles(stateFile), DAY_MS);
   const admit = (name: string, units: number, atMs = NOW) =>
     days.admit({ environment: "production", account: name }, atMs, 1, units);
   admit("days", 1);
-  await days.save(NOW, DAY_MS);
+  await days.save(NOW);
   admit("days", 6);
   admit("days", 2, NOW + DAY_MS);
 
