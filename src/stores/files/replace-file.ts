@@ -52,6 +52,16 @@ export async function readRegularFile(path: string): Promise<Buffer> {
   }
 }
 
+/** The text of a file, which errors call `what`; undefined if there is none. */
+export async function readTextIfAny(path: string, what: string): Promise<string | undefined> {
+  try {
+    return (await readRegularFile(path)).toString();
+  } catch (cause) {
+    if (errorCode(cause) === "ENOENT") return undefined;
+    throw new Error(`Cannot read ${what} ${path}: ${fileErrorMessage(cause)}`, { cause });
+  }
+}
+
 /** One step, which never removes a folder; `rm` looks first, and may find another thing than it saw. */
 async function removeFile(path: string): Promise<void> {
   try {

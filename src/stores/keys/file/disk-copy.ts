@@ -1,4 +1,3 @@
-import { errorCode } from "../../../base/messages.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
@@ -7,7 +6,7 @@ import { takeLock } from "../../files/file-lock.ts";
 import {
   fileErrorMessage,
   moveAside,
-  readRegularFile,
+  readTextIfAny,
   replaceFile,
 } from "../../files/replace-file.ts";
 import { isCounters, keepCounters } from "../../quotas/memory/left-state.ts";
@@ -234,13 +233,8 @@ type Read = Pick<DiskCopy, "found" | "damaged"> & {
 
 async function read(file: string): Promise<Read> {
   const none = { found: undefined, damaged: undefined, hasCounters: false };
-  let text: string;
-  try {
-    text = (await readRegularFile(file)).toString();
-  } catch (cause) {
-    if (errorCode(cause) === "ENOENT") return none;
-    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
-  }
+  const text = await readTextIfAny(file, "the state file");
+  if (text === undefined) return none;
   if (isCounters(text)) return { ...none, hasCounters: true };
   try {
     const { records, damaged, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });

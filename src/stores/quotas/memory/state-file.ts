@@ -7,7 +7,7 @@ import { CAP_ID, OPERATION_ID, WINDOW_NAMES } from "../../../core/quota/windows.
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import type { JsonPath } from "../../files/json-position.ts";
-import { fileErrorMessage, moveAside, readRegularFile } from "../../files/replace-file.ts";
+import { moveAside, readTextIfAny } from "../../files/replace-file.ts";
 import { type AccountRef, isAccountName } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
@@ -60,13 +60,8 @@ export async function readState(
   file: string,
   report: Reporter = () => {},
 ): Promise<SavedAccount[]> {
-  let text: string;
-  try {
-    text = (await readRegularFile(file)).toString();
-  } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") return [];
-    throw new Error(`Cannot read the state file ${file}: ${fileErrorMessage(cause)}`, { cause });
-  }
+  const text = await readTextIfAny(file, "the state file");
+  if (text === undefined) return [];
   if (isKeysCopy(text)) {
     await keepKeysCopy(file, report);
     return [];
