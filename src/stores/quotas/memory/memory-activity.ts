@@ -1,22 +1,12 @@
-import { basename, dirname, extname, join } from "node:path";
 import {
   type DeprecatedCall,
   DeprecatedCalls,
   type DeprecatedOperation,
 } from "../../../telemetry/history/deprecated-calls.ts";
-import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
-import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
-import type { AcknowledgedUsage } from "../usage-marks.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { MemoryUsageMarks } from "./memory-usage-marks.ts";
-
-const VERSION = 1;
-
-/** `state.notes.json` next to `state.json`. */
-function notesFileOf(stateFile: string): string {
-  return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}.notes.json`);
-}
+import { notesFileOf, readNotes, writeNotes } from "./notes-file.ts";
 
 /**
  * The notes of the only gateway of a memory store. Their file is next to the state file and is
@@ -55,8 +45,7 @@ export class MemoryActivity implements ActivityStore {
     this.#isChanged = false;
     const used = [...this.#used].map(([key, day]) => ({ key, day }));
     const notes = { used, called: this.#called.list(), acknowledged: this.usageMarks.take() };
-    const text = JSON.stringify({ version: VERSION, ...notes });
-    await replaceFile(this.#file, [`${text}\n`]).catch((cause: unknown) => {
+    await writeNotes(this.#file, notes).catch((cause: unknown) => {
       this.#isChanged = true;
       throw cause;
     });
@@ -122,77 +111,4 @@ function among(used: ReadonlyMap<string, number>, keys: readonly string[]): Map<
 
 function nameOf({ environment, method, route }: DeprecatedOperation): string {
   return `${environment} ${method} ${route}`;
-}
-
-type ActivityContent = {
-  readonly used: readonly KeyUse[];
-  readonly called: readonly DeprecatedCall[];
-  /** Usage events; earlier versions wrote none. */
-  readonly acknowledged: readonly AcknowledgedUsage[];
-};
-
-const NO_NOTES: ActivityContent = { used: [], called: [], acknowledged: [] };
-
-/** Rejects with DamagedFileError, which names the places. A missing file is empty. */
-async function readNotes(file: string): Promise<ActivityContent> {
-  let text: string;
-  try {
-    text = (await readRegularFile(file)).toString();
-  } catch (cause) {
-    if (cause instanceof Error && "code" in cause && cause.code === "ENOENT") {
-      return NO_NOTES;
-    }
-    throw new Error(`Cannot read the notes ${file}: ${fileErrorMessage(cause)}`, { cause });
-  }
-  const reader = new NotesReader();
-  const read = reader.file(parseFile(file, text));
-  if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
-  return read;
-}
-
-class NotesReader extends JsonMemberReader {
-  file(value: unknown): ActivityContent {
-    const { version, used, called, acknowledged = [] } = this.object(value, []);
-    if (version !== VERSION) {
-      this.note(["version"], `this gateway reads version ${VERSION}`, version);
-      return NO_NOTES;
-    }
-    return {
-      used: this.list(used, ["used"]).map((item, i) => {
-        const { key, day } = this.object(item, ["used", i]);
-        return {
-          key: this.text(key, ["used", i, "key"], /./, "the id of a key"),
-          day: this.integer(day, ["used", i, "day"]),
-        };
-      }),
-      called: this.list(called, ["called"]).map((item, i) => this.#call(item, i)),
-      acknowledged: this.list(acknowledged, ["acknowledged"]).map((item, i) => {
-        const { environment, account, day } = this.object(item, ["acknowledged", i]);
-        const text = (value: unknown, name: string) => {
-          return this.text(value, ["acknowledged", i, name], /./, "a name");
-        };
-        return {
-          accountRef: {
-            environment: text(environment, "environment"),
-            account: text(account, "account"),
-          },
-          day: this.integer(day, ["acknowledged", i, "day"]),
-        };
-      }),
-    };
-  }
-
-  #call(item: unknown, i: number): DeprecatedCall {
-    const members = this.object(item, ["called", i]);
-    const text = (name: string) => this.text(members[name], ["called", i, name], /./, "a text");
-    const integer = (name: string) => this.integer(members[name], ["called", i, name]);
-    return {
-      environment: text("environment"),
-      method: text("method"),
-      route: text("route"),
-      account: text("account"),
-      requests: integer("requests"),
-      last: integer("last"),
-    };
-  }
 }

@@ -18,9 +18,9 @@ export class MemoryUsageMarks implements UsageMarks {
   }
 
   /** All marks, to be written. They are unchanged from now on. */
-  take(): readonly (AcknowledgedUsage["accountRef"] & { readonly day: number })[] {
+  take(): readonly AcknowledgedUsage[] {
     this.isChanged = false;
-    return [...this.#days].map(([id, day]) => ({ ...parseAccountId(id), day }));
+    return [...this.#days].map(([id, day]) => ({ accountRef: parseAccountId(id), day }));
   }
 
   async read(
