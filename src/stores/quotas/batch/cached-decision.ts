@@ -189,12 +189,12 @@ function sinceOf(earlier: KnownWindow | undefined, used: number, nowMs: number):
 }
 
 /** The window that ends last of all windows whose refusals of the cost may be strikes. */
-function lastStriking<T extends WindowUsage>(
-  windows: readonly T[],
+function lastStriking(
+  windows: readonly WindowUsage[],
   cost: number,
   nowMs: number,
-): T | undefined {
-  let last: T | undefined;
+): WindowUsage | undefined {
+  let last: WindowUsage | undefined;
   for (const window of windows) {
     if (window.resetMs <= nowMs || !mayStrike(window)) continue;
     if (fitsLimit(window, window.used, cost)) continue;
@@ -311,10 +311,8 @@ export function onlyBan(outdated: CachedDecision): CachedDecision | undefined {
 /** The decision with its windows alone, in the era `era`. */
 export function onlyCounts(cached: CachedDecision, era: number): CachedDecision {
   const { limits, bans, trip } = cached;
-  return {
-    ...{ limits, bans, trip, used: [], era },
-    refusal: { ...NO_REFUSAL, windows: windowsOf(cached) },
-  };
+  const refusal = { ...NO_REFUSAL, windows: windowsOf(cached) };
+  return { limits, bans, trip, used: [], refusal, era };
 }
 
 const NEVER: RoundTrip = { sentMs: 0, receivedMs: 0, nowMs: 0 };

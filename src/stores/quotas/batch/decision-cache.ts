@@ -53,8 +53,8 @@ export class DecisionCache {
    * (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
-  /** The calls under way that settle meters, by account. Until the answer, known counts may be too high. */
-  readonly #settling = new Map<string, number>();
+  /** The accounts of each call under way that settles meters: their known counts may be too high. */
+  readonly #settling: ReadonlySet<string>[] = [];
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -77,9 +77,9 @@ export class DecisionCache {
    * `endCall`.
    */
   beginCall(): InvalidatedAccounts {
-    const forgotten = { ids: undefined, era: this.#era };
-    this.#underWay.push(forgotten);
-    return forgotten;
+    const invalidated = { ids: undefined, era: this.#era };
+    this.#underWay.push(invalidated);
+    return invalidated;
   }
 
   endCall(invalidated: InvalidatedAccounts): void {
@@ -88,15 +88,9 @@ export class DecisionCache {
 
   /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
   beginSettling(settled: readonly { readonly accountRef: AccountRef }[]): () => void {
-    const ids = settled.map(({ accountRef }) => accountId(accountRef));
-    for (const id of ids) this.#settling.set(id, (this.#settling.get(id) ?? 0) + 1);
-    return () => {
-      for (const id of ids) {
-        const left = (this.#settling.get(id) ?? 0) - 1;
-        if (left > 0) this.#settling.set(id, left);
-        else this.#settling.delete(id);
-      }
-    };
+    const ids = new Set(settled.map(({ accountRef }) => accountId(accountRef)));
+    this.#settling.push(ids);
+    return () => void this.#settling.splice(this.#settling.indexOf(ids), 1);
   }
 
   /**
@@ -108,7 +102,7 @@ export class DecisionCache {
     if (!invalidated.ids?.has(id)) {
       answer.era = invalidated.era;
       known.set(id, answer);
-    } else if (known.get(id) === answer) this.#delete(id);
+    } else if (known.get(id) === answer) known.delete(id);
   }
 
   /** Keeps a ban that was earned while no request waited: the next refusal reports it. */
@@ -126,7 +120,7 @@ export class DecisionCache {
     const id = accountRef === undefined ? ALL : accountId(accountRef);
     for (const since of this.#underWay) since.ids = (since.ids ?? new Set()).add(id);
     if (accountRef === undefined) this.#era += 1;
-    else this.#delete(id);
+    else this.#mapOf(id).delete(id);
   }
 
   /**
@@ -225,7 +219,8 @@ export class DecisionCache {
    */
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
-    return refusalKind(cached, quotaRequest, this.#time.latestNow(cached), this.#settling.has(id));
+    const isSettling = this.#settling.length > 0 && this.#settling.some((ids) => ids.has(id));
+    return refusalKind(cached, quotaRequest, this.#time.latestNow(cached), isSettling);
   }
 
   /** The ban that is known to refuse the request. The store may have lost it. */
@@ -256,10 +251,6 @@ export class DecisionCache {
     if (cached.refusal === undefined || earned === undefined) return answer;
     cached.refusal.unreportedBan = undefined;
     return { ...answer, earned };
-  }
-
-  #delete(id: string): void {
-    this.#mapOf(id).delete(id);
   }
 
   #mapOf(id: string): AgingMap<CachedDecision> {

@@ -158,12 +158,6 @@ export function knownBan(
   return bans !== undefined && ban !== undefined && ban.untilMs > nowMs ? ban : undefined;
 }
 
-type RefusingWindows = {
-  readonly last: KnownWindow | undefined;
-  readonly striking: KnownWindow | undefined;
-  readonly unknownEndMs: number;
-};
-
 /**
  * The window without room for the cost that ends last, the last one that may strike, and the end of
  * the last one of which nothing is known, 0 if there is none.
@@ -173,7 +167,7 @@ function findRefusing(
   limits: readonly Limit[],
   cost: number,
   nowMs: number,
-): RefusingWindows {
+) {
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
   let unknownEndMs = 0;
