@@ -19,6 +19,11 @@ export function failureOf(outcome: CallOutcome | undefined): StoreFailure | unde
   return outcome !== undefined && "failure" in outcome ? outcome.failure : undefined;
 }
 
+/** The decision of an outcome; undefined if there is none. */
+export function decisionOf(outcome: CallOutcome | undefined): QuotaDecision | undefined {
+  return outcome === undefined || "failure" in outcome ? undefined : outcome;
+}
+
 export function laterOf(outcome: CallOutcome | undefined): Promise<CallOutcome> | undefined {
   return outcome !== undefined && "failure" in outcome ? outcome.later : undefined;
 }

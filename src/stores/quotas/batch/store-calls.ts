@@ -8,7 +8,7 @@ import type { RoundTrip } from "./cached-decision.ts";
 import type { CallQueue, MergedRequest, StoreCall } from "./call-queue.ts";
 import type { DecisionCache, InvalidatedAccounts } from "./decision-cache.ts";
 import type { Lane } from "./lane.ts";
-import { type CallOutcome, failureOf, laterOf, uncertainCharges } from "./outcomes.ts";
+import { type CallOutcome, decisionOf, failureOf, laterOf, uncertainCharges } from "./outcomes.ts";
 
 export type StoreCallsOptions = {
   /**
@@ -121,15 +121,14 @@ export class StoreCalls {
     const concerned = failed && call.requests.filter((_, i) => failureOf(outcomes[i]));
     this.#end(call, failureOf(failed), concerned);
     call.requests.forEach((merged, i) => {
-      const outcome = outcomes[i] as CallOutcome;
-      if (failureOf(outcome) !== undefined) this.#decided.fail(merged);
-      else {
-        const decision = outcome as QuotaDecision;
-        // One for all accounts of a call. Requests that were sent one by one were also decided one
-        // by one.
-        if (decision.nowMs !== trip.nowMs) trip = { ...trip, nowMs: decision.nowMs };
-        this.#decided.settle(merged, decision, trip, invalidated);
+      const decision = decisionOf(outcomes[i]);
+      if (decision === undefined) {
+        this.#decided.fail(merged);
+        return;
       }
+      // One trip serves all accounts of a call, unless their requests were sent and decided singly.
+      if (decision.nowMs !== trip.nowMs) trip = { ...trip, nowMs: decision.nowMs };
+      this.#decided.settle(merged, decision, trip, invalidated);
     });
     if (failed !== undefined) this.#tellUncertain(call.requests, outcomes);
     this.#onFree(call.queue);
@@ -165,9 +164,8 @@ export class StoreCalls {
   /** Called with the answer of a call for requests that were decided without it. */
   #ranLate(requests: readonly MergedRequest[], outcomes: readonly CallOutcome[]): void {
     requests.forEach((request, i) => {
-      const outcome = outcomes[i] as CallOutcome;
-      if (failureOf(outcome) !== undefined) return;
-      this.#options.outage.onLateDecision(request, outcome as QuotaDecision);
+      const decision = decisionOf(outcomes[i]);
+      if (decision !== undefined) this.#options.outage.onLateDecision(request, decision);
     });
     this.#tellUncertain(requests, outcomes);
   }
