@@ -72,13 +72,10 @@ export async function createMemoryQuotaStore(
   options: MemoryQuotaStoreOptions,
 ): Promise<QuotaStore> {
   const { stateFile, now, historyMs } = options;
-  if (stateFile === undefined) {
-    const days = new DayCounts(undefined, historyMs);
-    return new MemoryStore(options, [], {
-      days,
-      activity: new MemoryActivity(undefined, days, now),
-    });
-  }
+  const files = stateFile === undefined ? undefined : new DayFiles(stateFile);
+  const days = new DayCounts(files, historyMs);
+  const activity = new MemoryActivity(stateFile, days, now);
+  if (stateFile === undefined) return new MemoryStore(options, [], { days, activity });
   const lock = await takeLock(stateFile, LOCK_WAIT_MS);
   if (lock === undefined) {
     throw new Error(
@@ -86,9 +83,7 @@ export async function createMemoryQuotaStore(
     );
   }
   try {
-    const days = new DayCounts(new DayFiles(stateFile), historyMs);
     await days.load(now());
-    const activity = new MemoryActivity(stateFile, days, now);
     await activity.load();
     const { release } = lock;
     const saved = await readState(stateFile, options.report);
@@ -165,21 +160,17 @@ class MemoryStore implements QuotaStore {
     entry.era = this.#era;
     entry.recent = true;
     this.#saver.changed = true;
-    if (this.#days.keptMs !== undefined && decision.granted > 0 && !isAddressAccount(accountRef)) {
-      const { granted: requests } = decision;
+    const { granted: requests, newBan: earned } = decision;
+    const admitted = requests > 0;
+    if (this.#days.keptMs !== undefined && admitted && !isAddressAccount(accountRef)) {
       const { cost = 1, plan } = quotaRequest;
       this.#days.admit(accountRef, nowMs, requests, requests * cost, plan);
       for (const { name: meter, units } of heldUnits(quotaRequest.limits)) {
         this.#days.addMetered(accountRef, dayOf(nowMs), meter, requests * units, nowMs);
       }
     }
-    const answer = {
-      decision,
-      requestsAfter: 0,
-      admitted: decision.granted > 0,
-      by: "store",
-    } as const;
-    return decision.newBan === undefined ? answer : { ...answer, earned: decision.newBan };
+    const answer = { decision, requestsAfter: 0, admitted, by: "store" } as const;
+    return earned === undefined ? answer : { ...answer, earned };
   }
 
   #entry(accountRef: AccountRef): AccountEntry {

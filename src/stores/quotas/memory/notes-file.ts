@@ -42,12 +42,6 @@ export async function readNotes(file: string): Promise<Notes> {
   return read;
 }
 
-/** Reads the members of one item of a list by their names. */
-type ItemReader = {
-  readonly text: (name: string, wanted: string) => string;
-  readonly integer: (name: string) => number;
-};
-
 class NotesReader extends JsonMemberReader {
   file(value: unknown): Notes {
     const { version, used, called, acknowledged = [] } = this.object(value, []);
@@ -78,7 +72,15 @@ class NotesReader extends JsonMemberReader {
     };
   }
 
-  #items<T>(list: unknown, name: string, read: (item: ItemReader) => T): T[] {
+  /** The items of a list, each read by the names of its members. */
+  #items<T>(
+    list: unknown,
+    name: string,
+    read: (item: {
+      readonly text: (member: string, wanted: string) => string;
+      readonly integer: (member: string) => number;
+    }) => T,
+  ): T[] {
     return this.list(list, [name]).map((item, i) => {
       const members = this.object(item, [name, i]);
       return read({

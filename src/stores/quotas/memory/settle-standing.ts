@@ -11,15 +11,7 @@ import type { AccountEntry } from "./account-table.ts";
 export function settleStanding(
   entry: AccountEntry | undefined,
   standing: WindowUsage,
-  {
-    units,
-    chargedMs,
-    nowMs,
-  }: {
-    readonly units: number;
-    readonly chargedMs: number;
-    readonly nowMs: number;
-  },
+  { units, chargedMs, nowMs }: Readonly<Record<"units" | "chargedMs" | "nowMs", number>>,
 ): LateUsage["usage"] | undefined {
   if (entry === undefined || nowMs >= standing.resetMs) return undefined;
   const counter = counterName(standing);
