@@ -19,12 +19,12 @@ const STRICT: QuotaRequest = {
 function open() {
   const banned: unknown[] = [];
   const decisionCache = new DecisionCache(() => NOON);
-  const accounts = new LocalQuotas(10, () => {});
+  const localQuotas = new LocalQuotas(10, () => {});
   const known = new KnownAccounts({
-    ...{ decisionCache, accounts, mode: () => undefined, outageContext: () => terms() },
+    ...{ decisionCache, localQuotas, mode: () => undefined, outageContext: () => terms() },
     corrections: { onBanned: ({ earned }) => banned.push(earned), onCounted: () => {} },
   });
-  return { banned, decisionCache, accounts, known };
+  return { banned, decisionCache, localQuotas, known };
 }
 
 /** An answer of the store with so many units in the minute that runs. */
@@ -35,13 +35,13 @@ function told(used: number, more: Partial<QuotaDecision> = {}): QuotaDecision {
 }
 
 it("a refusal that is known tells the units that are owed beside those of the store", () => {
-  const { known, accounts } = open();
+  const { known, localQuotas } = open();
   const used = () => {
     const refused = { decision: told(1), requestsAfter: 0, admitted: false, by: "store" } as const;
     return known.withOwed(accountRef, refused).decision.windows[0]?.used;
   };
   assert.equal(used(), 1);
-  accounts.decide(accountRef, STRICT, terms());
+  localQuotas.decide(accountRef, STRICT, terms());
   assert.equal(used(), 2);
 });
 
@@ -70,11 +70,11 @@ describe("an answer that came late", () => {
     other.known.onLateDecision(request, late);
     assert.deepEqual(other.banned, [BAN]);
     assert.deepEqual(other.decisionCache.lastKnown(accountRef)?.ban, BAN);
-    const { known, accounts, banned } = open();
+    const { known, localQuotas, banned } = open();
     for (let i = 0; i < 5; i++) {
-      accounts.decide(accountRef, STRICT, terms({ nowMs: NOON - 5 + i }));
+      localQuotas.decide(accountRef, STRICT, terms({ nowMs: NOON - 5 + i }));
     }
-    assert.ok(accounts.isBanned(accountRef, NOON));
+    assert.ok(localQuotas.isBanned(accountRef, NOON));
     known.onLateDecision(request, late);
     assert.deepEqual(banned, []);
   });
