@@ -39,14 +39,23 @@ describe("the house", () => {
     assert.deepEqual(stale, [], "exceptions that nothing needs any more");
   });
 
-  it("tells each change in one sentence", () => {
-    const entries = read("CHANGELOG.md")
-      .split("\n")
-      .filter((line) => line !== "" && !line.startsWith("#"));
-    assert.deepEqual(
-      entries.filter((line) => !/^- [A-Z`](?:[^.]|\.(?! [A-Z]|$))*\.$/.test(line)),
-      [],
-    );
+  it("tells each change in one sentence, once, under a subject", () => {
+    const [, ...releases] = read("CHANGELOG.md").split(/^## .*$/m);
+    assert.ok(releases.length > 0);
+    for (const release of releases) {
+      const [before, ...subjects] = release.split(/^### .*$/m);
+      assert.equal(before?.trim(), "");
+      const entries = subjects.flatMap((subject) => subject.trim().split("\n"));
+      assert.deepEqual(
+        entries.filter((line) => !/^- [A-Z`](?:[^.]|\.(?! [A-Z]|$))*\.$/.test(line)),
+        [],
+      );
+      const changes = entries.map((line) => line.split(";")[0]);
+      assert.deepEqual(
+        changes.filter((change, i) => changes.indexOf(change) !== i),
+        [],
+      );
+    }
   });
 
   it("describes every room in docs/architecture.md, and no other", () => {
