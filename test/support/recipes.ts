@@ -61,7 +61,7 @@ export const STEPS: Readonly<Record<string, readonly Step[]>> = {
       file: "src/core/http/gateway-fields.ts",
       change: insert(
         /^ *\{ name: "X-Request-Id"/m,
-        '  { name: "X-API-Version", value: () => "7", replaces: "always", exposed: true },\n',
+        '  { name: "X-API-Version", value: () => "7" },\n',
       ),
     },
   ],

@@ -1,6 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { type DaySpan, dayOf, formatDay, monthRange } from "../../core/quota/days.ts";
+import type { WindowName } from "../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { Balance } from "./balance.ts";
@@ -12,10 +13,10 @@ import type { LogSpan, Period } from "./log-span.ts";
 export type AskedPeriod = DaySpan & {
   /** As it was given: `2026-10-21` or `2026-10`. */
   readonly name: string;
-  readonly length: "day" | "month";
+  readonly length: WindowName;
 };
 
-type PeriodOptions = Readonly<Partial<Record<"day" | "month", string | undefined>>>;
+type PeriodOptions = { readonly day?: string | undefined; readonly month?: string | undefined };
 
 /** The period of --day or --month; undefined if neither is given, or the mistake in words. */
 export function parseAskedPeriod({ day, month }: PeriodOptions): AskedPeriod | string | undefined {
