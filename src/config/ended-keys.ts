@@ -11,7 +11,8 @@ import { named, withWorkingKeys } from "./unserved-records.ts";
  */
 export function endedKeys(change: ConfigChange, records: Records, nowMs: number): Mistake[] {
   const context: EndingContext = {
-    ...{ ...change, keys: records.keys },
+    ...change,
+    keys: records.keys,
     ownersOf: (keys) => withWorkingKeys(records.accounts, keys, nowMs),
   };
   return [...ownKeys(context), ...foreignKeys(context), ...keysInFields(context)]
@@ -28,7 +29,7 @@ type EndingContext = ConfigChange & {
   readonly ownersOf: (keys: Records["keys"]) => readonly AccountRecord[];
 };
 
-/** The parts of a warning: WHY, and the accounts OWNERS have WHAT, which is ENDED. */
+/** The parts of a warning: why, the owners, what of theirs ends, and what requests then get. */
 type EndedKeys = {
   readonly why: string;
   readonly owners: readonly AccountRecord[];
