@@ -38,10 +38,7 @@ export function findById<T extends HasId>(list: readonly T[], id: string): T | u
 }
 
 /** The list, in which records of `by` replace those with the same ids. */
-export function replaceById<T extends { readonly id: string }>(
-  list: readonly T[],
-  by: readonly T[],
-): readonly T[] {
+export function replaceById<T extends HasId>(list: readonly T[], by: readonly T[]): readonly T[] {
   if (by.length <= FEW_RECORDS && isIndexed(list)) {
     const changed = [...list];
     for (const record of by) {
