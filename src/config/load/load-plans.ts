@@ -7,7 +7,7 @@ import type { Variables } from "../file/substitute.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
 import { loadTree, readTree } from "./load.ts";
 
-/** `config` is set if the file is a whole configuration; otherwise the bans are those in it. */
+/** `config` is set if the file is a whole configuration; if not, the bans are those in the file. */
 export type LoadPlansResult =
   | { readonly ok: true; readonly config: Config }
   | {
@@ -18,7 +18,7 @@ export type LoadPlansResult =
     }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
-/** Reads plans for a trial: a whole configuration, or `plans` alone, or with `bans` to change. */
+/** Reads plans for a trial: a whole configuration, or `plans`, with `bans` if they change too. */
 export async function loadPlans(file: string, variables: Variables): Promise<LoadPlansResult> {
   const read = await readTree(file, variables, "plans");
   if (!read.ok) return read;

@@ -48,10 +48,7 @@ export type FileTree = {
   readonly unread?: string | undefined;
 };
 
-/**
- * Reads the file as YAML. Fails if it cannot be read or is not YAML. `what` it is read for is named
- * if it cannot be read.
- */
+/** Reads the file as YAML. Fails if it is not that, or cannot be read, which names it by `what`. */
 export async function readTree(
   file: string,
   variables: Variables,

@@ -67,7 +67,7 @@ function* listText<T>(
 export type ReadOptions = {
   /** Records that were known before. They stand in for damaged ones. */
   readonly known?: Records;
-  /** Unix milliseconds. Decides which keys of an older file have the terms of their account. */
+  /** Unix milliseconds. Decides which key of an older file its account has the terms of. */
   readonly nowMs: number;
 };
 

@@ -158,7 +158,7 @@ export class RecordReader extends JsonMemberReader {
     };
   }
 
-  /** A line of an export names its kind by `record`, which may be put into the store by hand. */
+  /** A line of an export names its kind by `record`, and may be put into the store with that. */
   #members(
     value: unknown,
     path: JsonPath,

@@ -10,7 +10,7 @@ export type ChangeLog = string;
 
 type Change = readonly [from: string, to: string, names: readonly string[]];
 
-/** If the log is longer, the oldest changes are dropped. A thousand new keys take 36,000. */
+/** The most characters. A thousand new keys with accounts take 36,000; the oldest are dropped. */
 const LENGTH_MAX = 40_960;
 
 /** The log with one more change. It starts again if all changed, for which `names` is undefined. */
