@@ -28,6 +28,24 @@ it("an account that has used exactly this much of a limit is among those over it
   await store.close();
 });
 
+it("accounts that have used the same share are in the order of their names, below those that used more", async () => {
+  const store = await createMemoryQuotaStore({ now: () => 0, report: () => undefined });
+  const limits = [{ window: "day", limit: 10 }] as const;
+  const plans = new Map([["free", limits]]);
+  const terms = { plans, planBounds: new Map(), bans: undefined, environments: [] };
+  const accounts = ["c", "a", "most", "b"].map((id) => {
+    return { id, environment: "production", plan: "free", limits: [] };
+  });
+  const accountRef = { environment: "production", account: "most" };
+  await store.charge(accountRef, { limits, bans: undefined, requests: 1 });
+  const found = await readUsage(store, accounts as never, terms, { top: 3 });
+  assert.deepEqual(
+    found.map(({ account }) => account),
+    ["most", "a", "b"],
+  );
+  await store.close();
+});
+
 it("accounts without limits are named where their keys work in an environment of the file, as the filter has it", () => {
   const account = (id: string, more: object = {}) => {
     return { id, environment: "production", plan: "gone", limits: [], ...more };
