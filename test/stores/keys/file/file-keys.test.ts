@@ -16,6 +16,7 @@ import files, {
 import { syncBuiltinESMExports } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import { afterAll, afterEach, beforeAll, describe, it, vi } from "vitest";
 import { DamagedFileError } from "../../../../src/stores/files/damaged-file.ts";
 import { takeLock } from "../../../../src/stores/files/file-lock.ts";
@@ -119,9 +120,34 @@ describe("The file of keys on disk", () => {
       spy.mock.calls.filter(([name]) => name === path).length;
     try {
       await eventually(() => assert.ok(times(looks) >= 3), { withinMs: 60_000 });
-      assert.equal(times(reads), 0);
+      assert.deepEqual([times(reads), told.length], [0, 1], "told once, however often it is seen");
       await writeFile(path, "{}");
       await eventually(() => assert.equal(times(reads), 1));
+    } finally {
+      vi.restoreAllMocks();
+      syncBuiltinESMExports();
+    }
+  });
+
+  it("is not looked at again after a close, which may come during a look", async () => {
+    const store = await open();
+    const look = files.stat;
+    let looks = 0;
+    let closed: Promise<void> | undefined;
+    const counted = (name: string, options: { readonly bigint: true }) => {
+      if (name === path) {
+        looks += 1;
+        closed ??= store.close();
+      }
+      return look(name, options);
+    };
+    vi.spyOn(files, "stat").mockImplementation(counted as never);
+    syncBuiltinESMExports();
+    try {
+      await eventually(() => assert.notEqual(closed, undefined));
+      await closed;
+      await pause(700);
+      assert.equal(looks, 1);
     } finally {
       vi.restoreAllMocks();
       syncBuiltinESMExports();
