@@ -105,8 +105,9 @@ export async function patchKey(request: ApiRequest): Promise<AdminResponse> {
 
 /**
  * Makes every process of this gateway read the records now, because a command has changed them.
- * `read` is false if they cannot be read, so that the change is not known here. `withoutLimits` are
- * the accounts whose plan this gateway does not have, because a reload has dropped it.
+ * `read` is false if they cannot be read, so that the change is not known here; X-Tollgate-Missing
+ * names the processes that have not answered. `withoutLimits` are the accounts whose plan this gateway
+ * does not have: a reload may have dropped it since the command looked.
  */
 export async function refreshKeys({ deps, onUnanswered }: ApiRequest): Promise<AdminResponse> {
   const failure = await deps.keys.refresh().then(() => undefined, errorMessage);

@@ -8,7 +8,7 @@ import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 
 type Members = Readonly<Record<string, unknown>>;
 
-/** Refuses members of the query that the route does not take, or that are there twice. */
+/** Refuses a query that is empty, or has a member that the route does not take, or one twice. */
 export function refuseQuery(
   query: URLSearchParams,
   { query: known = [] }: Pick<RouteContract, "query">,
@@ -23,7 +23,10 @@ export function refuseQuery(
   return problemResponse("bad_request", message);
 }
 
-/** Refuses a request that the contract of its route does not allow, before the route runs. */
+/**
+ * Refuses a request that the contract of its route does not allow, before the route runs. While the
+ * records are not known that is told, whatever else is wrong.
+ */
 export function refuseByContract(
   { method, template, contract }: RouteSpec,
   { deps, id, query, body }: Omit<ApiRequest, "onUnanswered">,
