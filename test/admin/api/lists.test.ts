@@ -149,9 +149,11 @@ describe("a search for accounts", () => {
     };
     const refused = await change("free", { plan: "none" });
     assert.deepEqual([refused.status, refused.json().code], [400, "bad_request"], refused.text);
-    const unnamed = await house.ask("PATCH", "/api/accounts", { body: { plan: "pro" } });
     const message = "Name the plan: PATCH /api/accounts?plan=PLAN";
-    assert.deepEqual([unnamed.status, unnamed.json().message], [400, message]);
+    for (const body of [{ plan: "pro" }, { wrong: 1 }]) {
+      const unnamed = await house.ask("PATCH", "/api/accounts", { body });
+      assert.deepEqual([unnamed.status, unnamed.json().message], [400, message]);
+    }
     const changed = await change("free", { plan: "pro" });
     assert.deepEqual([changed.status, changed.json()], [200, { changed: 2 }]);
     const { found } = await followed(house, "/api/accounts?q=pro");

@@ -45,6 +45,18 @@ it("a gateway that has no records yet does not say that there are none", async (
   }
   const body = JSON.stringify({ records: [], dryRun: true });
   assert.equal((await house.admin("/api/keys/import", { method: "POST", body })).status, 503);
+  for (const [path, status] of [
+    ["/api/keys/find", 503],
+    ["/api/keys/import", 503],
+    ["/api/accounts/one/reset", 503],
+    ["/api/accounts/addr:192.0.2.1/reset", 400],
+    ["/api/bans", 503],
+    ["/api/keys", 400],
+    ["/api/accounts/one/suspend", 400],
+  ] as const) {
+    const wrong = await house.admin(path, { method: "POST", body: '{"wrong":1}' });
+    assert.equal(wrong.status, status, `${path} with a mistake in its body`);
+  }
   for (const verb of [["keys", "list"], ["keys", "export"], ["usage"], ["usage", "--json"]]) {
     const said = await runVerb([...verb, "--admin", house.adminUrl]);
     assert.deepEqual([said.status, said.out], [1, ""], verb.join(" "));
