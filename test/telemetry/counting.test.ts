@@ -112,50 +112,50 @@ test("a configuration has a count of bans for each environment at once, a series
 
 test("the gateway's own time is what store and backend leave of a request, never below 0, and a tunnel has none", () => {
   const metrics = createMetricsRecorder();
-  const { tables: tallies } = metrics;
+  const { tables } = metrics;
   const line = { env: "e", route: "/a", upstream: "u", method: "GET", source: "backend" };
   const told = { ...line, decision: "admitted", charged: 1, forwards: 1, durationMs: 10 };
   const count = (status: number, storeMs: number, upstreamMs: number | undefined) => {
     metrics.request({ ...told, status } as never, { storeMs, upstreamMs });
-    const { sum, counts } = tallies.overheads.cell("e");
+    const { sum, counts } = tables.overheads.cell("e");
     return [sum, counts.reduce((all, one) => all + one, 0)];
   };
   assert.deepEqual(count(200, 2, 5), [0.003, 1]);
   assert.deepEqual(count(200, 4, 8), [0.003, 2]);
   assert.deepEqual(count(101, 0, 0), [0.003, 2]);
-  const { counts } = tallies.upstreamDurations.cell("e", "u");
+  const { counts } = tables.upstreamDurations.cell("e", "u");
   const forwarded = () => counts.reduce((all, one) => all + one, 0);
   assert.equal(forwarded(), 2);
   assert.deepEqual(count(429, 2, undefined), [0.011, 3]);
   assert.equal(forwarded(), 2, "it was not sent");
   const milliseconds = ({ sum }: { readonly sum: number }) => Math.round(sum * 1_000);
-  assert.equal(milliseconds(tallies.upstreamDurations.cell("e", "u")), 13);
-  assert.equal(milliseconds(tallies.routeDurations.cell("e", "/a")), 20, "the whole time of both");
+  assert.equal(milliseconds(tables.upstreamDurations.cell("e", "u")), 13);
+  assert.equal(milliseconds(tables.routeDurations.cell("e", "/a")), 20, "the whole time of both");
 });
 
 test("a method that is none of ours, and what is not known of a request, have a label of their own", () => {
-  const { tables: tallies, request } = createMetricsRecorder();
+  const { tables, request } = createMetricsRecorder();
   const line = { method: "BREW", status: 405, source: "gateway", decision: "none" };
   const more = { observed: ["day"], code: "key_missing" };
   const told = { ...line, durationMs: 1, charged: 0, forwards: 0, ...more };
   request(told as never, { storeMs: 0, upstreamMs: undefined });
-  const [[observed] = []] = [...tallies.observed.entries()];
+  const [[observed] = []] = [...tables.observed.entries()];
   assert.deepEqual(observed, { env: "none", plan: "none", window: "day" });
-  const [[labels] = []] = [...tallies.requests.entries()];
+  const [[labels] = []] = [...tables.requests.entries()];
   assert.deepEqual(labels, {
     ...{ env: "none", route: "none", method: "OTHER", code: 405, source: "gateway" },
   });
-  const [[decided, decisions] = []] = [...tallies.decisions.entries()];
+  const [[decided, decisions] = []] = [...tables.decisions.entries()];
   assert.deepEqual(
     [decided, decisions?.value],
     [{ env: "none", plan: "none", decision: "none" }, 1],
   );
-  const [[refused, refusals] = []] = [...tallies.refusals.entries()];
+  const [[refused, refusals] = []] = [...tables.refusals.entries()];
   assert.deepEqual([refused, refusals?.value], [{ env: "none", code: "key_missing" }, 1]);
-  const [[answered, durations] = []] = [...tallies.durations.entries()];
+  const [[answered, durations] = []] = [...tables.durations.entries()];
   assert.deepEqual([answered, durations?.sum], [{ env: "none", source: "gateway" }, 0.001]);
-  assert.equal(tallies.failures.cell("none", "key_missing").value, 1);
+  assert.equal(tables.failures.cell("none", "key_missing").value, 1);
   request({ ...told, code: "not_found" } as never, { storeMs: 0, upstreamMs: undefined });
-  const failures = [...tallies.failures.entries()].map(([{ reason }]) => reason);
+  const failures = [...tables.failures.entries()].map(([{ reason }]) => reason);
   assert.deepEqual(failures, ["key_missing"], "another refusal is no failure of a key");
 });

@@ -85,11 +85,11 @@ describe("the series of requests", () => {
 
 it("a full table keeps the labels that it shall in as many cells as it may, then none", () => {
   const kept = { labels: ["b"], cellsMax: 2 };
-  const tally = new MetricVec(["a", "b"], 5, newCounterCell, kept);
+  const table = new MetricVec(["a", "b"], 5, newCounterCell, kept);
   for (const [a, b] of ["x1", "y1", "z1", "u2", "v1", "x3", "x1"].map((text) => [...text])) {
-    tally.cell(a, b).value += 1;
+    table.cell(a, b).value += 1;
   }
-  const cells = [...tally.entries()].map(([{ a, b }, { value }]) => `${a} ${b} ${value}`);
+  const cells = [...table.entries()].map(([{ a, b }, { value }]) => `${a} ${b} ${value}`);
   assert.deepEqual(cells, [
     ...["x 1 2", "y 1 1"],
     ...["overflow 1 2", "overflow 2 1", "overflow overflow 1"],

@@ -138,23 +138,23 @@ describe("a metric", () => {
 
   it("of each request has the table that is named for it", () => {
     const metrics = createMetricsRecorder();
-    const { tables: tallies } = metrics;
-    const tables = {
-      http_requests_total: tallies.requests,
-      decisions_total: tallies.decisions,
-      charged_total: tallies.charged,
-      forwards_total: tallies.forwards,
-      auth_failures_total: tallies.failures,
-      refusals_total: tallies.refusals,
-      deprecated_requests_total: tallies.deprecated,
-      observed_refusals_total: tallies.observed,
-      meter_units_total: tallies.meterUnits,
-      config_reloads_total: tallies.reloads,
+    const { tables } = metrics;
+    const named = {
+      http_requests_total: tables.requests,
+      decisions_total: tables.decisions,
+      charged_total: tables.charged,
+      forwards_total: tables.forwards,
+      auth_failures_total: tables.failures,
+      refusals_total: tables.refusals,
+      deprecated_requests_total: tables.deprecated,
+      observed_refusals_total: tables.observed,
+      meter_units_total: tables.meterUnits,
+      config_reloads_total: tables.reloads,
     };
-    const names = Object.keys(tables) as (keyof typeof tables)[];
+    const names = Object.keys(named) as (keyof typeof named)[];
     for (const [i, name] of names.entries()) {
-      const { labelNames } = tables[name];
-      tables[name].cell(...labelNames).value += i + 1;
+      const { labelNames } = named[name];
+      named[name].cell(...labelNames).value += i + 1;
     }
     const rows = told(UNWATCHED, metrics);
     for (const [i, name] of names.entries()) {

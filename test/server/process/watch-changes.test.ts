@@ -196,9 +196,9 @@ test("no look, note, message or reading that has its turn later keeps a process 
     new ReadingHistory(() => ({ durations: {} }));
     const events = { url: "http://127.0.0.1:1/", secret: "whsec_AA==", kinds: ["all"] };
     new Webhook(events, Date.now).take({ kind: "ban_lifted", time: 1 });
-    const counting = { tallies: { requests: new Map() }, configuration: () => ({}) };
+    const metrics = { tables: { requests: new Map() }, configuration: () => ({}) };
     const gateways = { announce: async () => {} };
-    new GatewayAnnouncer({ name: "one", gateways, counting, checks: () => ({}), now: Date.now }).start();
+    new GatewayAnnouncer({ name: "one", gateways, metrics, checks: () => ({}), now: Date.now }).start();
     const account = { id: "a", environment: "production", plan: "free", limits: [], meta: {} };
     let [records, change] = [{ keys: [], accounts: [account] }];
     const onChange = (heard) => (change = heard);

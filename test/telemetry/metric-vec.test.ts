@@ -7,32 +7,32 @@ import {
   observeDuration,
 } from "../../src/telemetry/metrics/metric-vec.ts";
 
-describe("a tally", () => {
+describe("a table of counts", () => {
   it("keeps apart what differs in one label only, numbers and texts too", () => {
-    const tally = new MetricVec(["a", "b"], 10, newCounterCell);
-    tally.cell("x", 1).value += 1;
-    tally.cell("x", "1").value += 2;
-    tally.cell("y", 1).value += 4;
-    tally.cell("x", 1).value += 8;
+    const table = new MetricVec(["a", "b"], 10, newCounterCell);
+    table.cell("x", 1).value += 1;
+    table.cell("x", "1").value += 2;
+    table.cell("y", 1).value += 4;
+    table.cell("x", 1).value += 8;
     assert.deepEqual(
-      [...tally.entries()].map(([, { value }]) => value),
+      [...table.entries()].map(([, { value }]) => value),
       [9, 2, 4],
     );
   });
 
   it("tells a label that is empty, or the number 0, as it is", () => {
-    const tally = new MetricVec(["a", "b"], 10, newCounterCell);
-    tally.cell("", 0).value = 2;
-    assert.deepEqual([...tally.entries()], [[{ a: "", b: 0 }, { value: 2 }]]);
-    assert.equal(tally.cell("", 0).value, 2);
+    const table = new MetricVec(["a", "b"], 10, newCounterCell);
+    table.cell("", 0).value = 2;
+    assert.deepEqual([...table.entries()], [[{ a: "", b: 0 }, { value: 2 }]]);
+    assert.equal(table.cell("", 0).value, 2);
   });
 
   it("has as much room as it may, although what overflowed elsewhere came first", () => {
-    const told = (first: (tally: MetricVec<{ value: number }>) => void) => {
-      const tally = new MetricVec(["a"], 4, newCounterCell);
-      first(tally);
-      for (const label of ["x", "y", "z", "u", "v", "x"]) tally.cell(label).value += 1;
-      return [...tally.entries()].map(([{ a }, { value }]) => `${a} ${value}`).sort();
+    const told = (first: (table: MetricVec<{ value: number }>) => void) => {
+      const table = new MetricVec(["a"], 4, newCounterCell);
+      first(table);
+      for (const label of ["x", "y", "z", "u", "v", "x"]) table.cell(label).value += 1;
+      return [...table.entries()].map(([{ a }, { value }]) => `${a} ${value}`).sort();
     };
     const all = ["overflow 2", "x 2", "y 1", "z 1"];
     assert.deepEqual(
@@ -40,7 +40,7 @@ describe("a tally", () => {
       all,
     );
     assert.deepEqual(
-      told((tally) => tally.overflow()),
+      told((table) => table.overflow()),
       all,
     );
   });
