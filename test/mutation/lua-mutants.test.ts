@@ -34,6 +34,8 @@ it("drops statements that stand by themselves, and no part of one", () => {
 
 it("finds the scripts in TypeScript, and changes nothing beside them or put into them", () => {
   const put = ["$", "{b + 1}"].join("");
-  const source = `const a = 1 < 2;\nconst s = script(\`\nreturn redis.call('GET', '${put}') == 7\`);\n`;
-  assert.deepEqual(shown(source, false), ["3: == -> ~=", "3: 7 -> 8"]);
+  for (const define of ["defineScript", "defineTaggedScript"]) {
+    const source = `const a = 1 < 2;\nconst s = ${define}(\`\nreturn redis.call('GET', '${put}') == 7\`);\n`;
+    assert.deepEqual(shown(source, false), ["3: == -> ~=", "3: 7 -> 8"]);
+  }
 });

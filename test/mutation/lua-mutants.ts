@@ -34,7 +34,7 @@ const STATEMENT = /^(\s*)((?:redis\.)?p?call\(.*\)|\w+\(.*\)|[\w.[\]#+ ,*-]+ = .
 
 /**
  * All mutants of the Lua in `source`: a `.lua` file as a whole, of TypeScript the templates that
- * `script` makes scripts of, without what is put into them.
+ * `defineScript` and `defineTaggedScript` make scripts of, without what is put into them.
  */
 export function luaMutants(source: string, isLua: boolean): LuaMutant[] {
   const regions = isLua ? [[0, source.length] as const] : scriptsIn(source);
@@ -44,8 +44,10 @@ export function luaMutants(source: string, isLua: boolean): LuaMutant[] {
 }
 
 function scriptsIn(source: string): (readonly [number, number])[] {
-  return [...source.matchAll(/\bscript\(`([^`]*)`\)/g)].map(({ index, 0: all }) => {
-    return [index + "script(`".length, index + all.length - "`)".length] as const;
+  return [...source.matchAll(/\b(define(?:Tagged)?Script\(`)([^`]*)`\)/g)].map((found) => {
+    const [, before = "", lua = ""] = found;
+    const from = found.index + before.length;
+    return [from, from + lua.length] as const;
   });
 }
 
