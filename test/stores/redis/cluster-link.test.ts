@@ -150,6 +150,34 @@ describe("Redis Cluster", () => {
       assert.ok((await spend(store, account(name), perDay(3))).admitted);
   });
 
+  it("hears each channel by one connection, after the end of the one before too, until it is closed", async (t) => {
+    const link = connectRedis({ address: cluster.address });
+    t.onTestFinished(() => link.close());
+    const channels = ["heard:1", "heard:2"];
+    const nothing = () => undefined;
+    const ups: string[] = [];
+    for (const channel of channels) {
+      link.subscribe(channel, {
+        ...{ message: nothing, refused: nothing },
+        up: () => void ups.push(channel),
+      });
+    }
+    const heardBy = async () => {
+      const replies = await Promise.all(
+        cluster.clients.map((node) => node.call("PUBSUB", "NUMSUB", ...channels)),
+      );
+      const of = (i: number) => replies.map((reply) => Number((reply as unknown[])[i]));
+      return [1, 3].map((i) => of(i).reduce((sum, count) => sum + count, 0));
+    };
+    await eventually(async () => assert.deepEqual(await heardBy(), [1, 1]));
+    ups.length = 0;
+    for (const node of cluster.clients) await node.call("CLIENT", "KILL", "TYPE", "pubsub");
+    await eventually(() => assert.deepEqual([...ups].sort(), channels));
+    assert.deepEqual(await heardBy(), [1, 1]);
+    await link.close();
+    await eventually(async () => assert.deepEqual(await heardBy(), [0, 0]));
+  });
+
   it("has no node for the slots of one that it has forgotten, until another takes them", async (t) => {
     const own = await startCluster(2);
     t.onTestFinished(() => own.close());
