@@ -92,10 +92,9 @@ export class DecideCalls {
     let node: object | undefined;
     return groups.filter((requests) => {
       const bucket = bucketOfAll(requests);
-      if (
-        Math.max(this.#aloneUntilMs.get(bucket) ?? 0, this.#singlyUntilMs.get(bucket) ?? 0) > nowMs
-      )
-        return false;
+      const aloneUntilMs = this.#aloneUntilMs.get(bucket) ?? 0;
+      const singlyUntilMs = this.#singlyUntilMs.get(bucket) ?? 0;
+      if (Math.max(aloneUntilMs, singlyUntilMs) > nowMs) return false;
       const owner = this.#link.nodeOf(bucket);
       node ??= owner;
       return owner === node;

@@ -37,12 +37,8 @@ async function* bansOn(
   now?: () => number,
 ): AsyncGenerator<[string, AccountBan]> {
   const nowMs = now ? now() : await timeOf(node);
-  for await (const keys of scanKeys(node, quotaClient.prefix, {
-    pattern: ":{*}:*:*",
-    type: "hash",
-  })) {
-    yield* await bansOf(quotaClient, keys, nowMs);
-  }
+  const pages = scanKeys(node, quotaClient.prefix, { pattern: ":{*}:*:*", type: "hash" });
+  for await (const keys of pages) yield* await bansOf(quotaClient, keys, nowMs);
 }
 
 async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], nowMs: number) {
