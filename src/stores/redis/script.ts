@@ -40,8 +40,8 @@ return { tag, reply or false }`;
 
 /**
  * Removes a key that never exists. Redis that is out of memory refuses a script whose first write
- * takes memory, and lets one go on that has written. For scripts that tell of a change that was made:
- * it must be told all the same.
+ * takes memory, and lets one go on that has written. For scripts that tell of a change that was made,
+ * which must be told all the same: an audit takes a reset that no log has for a drift.
  */
 export const WRITE_WITHOUT_MEMORY = "redis.pcall('DEL', KEYS[1] .. '?')";
 

@@ -11,7 +11,10 @@ import type { QuotaClient } from "./quota-client.ts";
  * takes it.
  */
 const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
-/** The bucket of all that gateways tell each other of changes. */
+/**
+ * The bucket that has the number of the last message between gateways, the last messages, and the
+ * changes that wait to be reported.
+ */
 export const EVENTS_BUCKET = 0;
 const RECORDS_MAX = 10_000;
 

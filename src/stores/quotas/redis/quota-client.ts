@@ -15,8 +15,8 @@ import type { KeyedRequest } from "./decide-codec.ts";
 export const REPLY_LATE_MS = 2_000;
 
 /**
- * The quota side of Redis. Never resends a command that may have been executed. Calls that decide have
- * no timeout: the outcome of every request is reported, however late.
+ * The quota side of Redis. Never resends a command that may have been executed. `decide`,
+ * `decideGroups` and `runOnAccounts` have no timeout: they report the outcome, however late.
  */
 export type QuotaClient = {
   /**
