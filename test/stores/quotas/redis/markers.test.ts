@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext } from "vitest";
+import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { open } from "./redis-kit.ts";
 
-const { server } = await useRedis();
+const { redis, server } = await useRedis();
 
 const LIFE_MS = 3_600_000;
 
@@ -19,6 +20,11 @@ async function twoGateways(t: TestContext) {
   }) as [Mark, Mark];
 }
 type Mark = (marker: string, ageMs: number) => Promise<boolean>;
+
+async function storeNowMs(): Promise<number> {
+  const [seconds, micros] = await redis.time();
+  return Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+}
 
 describe("the marker of a change that may come again", () => {
   it("is not set by a second gateway that asks minutes later, but by one that saw a later change", async (t) => {
@@ -44,8 +50,15 @@ describe("the marker of a change that may come again", () => {
       [await a?.(LIFE_MS), await b?.(LIFE_MS), await a?.(LIFE_MS)],
       [true, false, true],
     );
+    const [key = ""] = await redis.keys("tg:{*}:told.*");
+    const [nowMs, seenMs] = [await storeNowMs(), Number(await redis.hget(key, "seen"))];
+    assert.ok(seenMs > nowMs - 5_000 && seenMs <= nowMs, `${seenMs} of ${nowMs}`);
+    const leftMs = await redis.pttl(key);
+    assert.ok(leftMs > LIFE_MS - 5_000 && leftMs <= LIFE_MS, `${leftMs}`);
     // A marker that lives up to an instant lives shorter for who asks later.
     await sleep(5);
     assert.equal(await b?.(1), false);
+    assert.equal(await a?.(1), true);
+    await eventually(async () => assert.equal(await b?.(LIFE_MS), true));
   });
 });
