@@ -211,8 +211,15 @@ function environmentOf({ environment }: Record<string, unknown>): string | undef
  */
 function messageOf(body: unknown): string | undefined {
   if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
-  const told = Array.isArray(body.mistakes) ? body.mistakes : [];
-  const mistakes = told.filter(isYamlMap) as unknown as Mistake[];
+  const mistakes = Array.isArray(body.mistakes) ? body.mistakes.filter(isMistake) : [];
   const lines = [body.message, ...mistakes.map(formatMistake)].join("\n").split("\n");
   return lines.map(cleanText).join("\n");
+}
+
+/** Whether another program's mistake can be put into words as that of a gateway. */
+function isMistake(value: unknown): value is Mistake {
+  if (!isYamlMap(value)) return false;
+  const { file, line, column, message } = value;
+  const isAtPlace = Number.isFinite(line) && Number.isFinite(column);
+  return isAtPlace && typeof file === "string" && typeof message === "string";
 }

@@ -39,8 +39,11 @@ describe("a question to the admin listener", () => {
     assert.deepEqual([made.answer.ok, made.answer.ok && made.answer.value], [true, { known: 2 }]);
     const conflict = await answerOf(409, { message: "Changed" });
     assert.deepEqual(conflict.answer, { ok: false, message: "Changed", status: 409 });
-    const strange = await answerOf(422, { message: "Wrong", mistakes: [null, "x"] });
-    assert.deepEqual(strange.answer, { ok: false, message: "Wrong", status: 422 });
+    const mistake = { file: "a.yaml", line: 3, column: 5, message: "Off" };
+    const others = [null, "x", {}, { ...mistake, file: { toString: 1 } }, { ...mistake, line: [] }];
+    const strange = await answerOf(422, { message: "Wrong", mistakes: [...others, mistake] });
+    const message = "Wrong\na.yaml:3:5: Off";
+    assert.deepEqual(strange.answer, { ok: false, message, status: 422 });
   });
 
   it("about an ID that the gateway does not know is told without the gateway's words", async () => {
