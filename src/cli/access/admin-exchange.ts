@@ -3,7 +3,7 @@ import { request } from "../../base/node-http.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024 ** 2;
 
-export type ExchangeOptions = {
+type ExchangeOptions = {
   readonly method: string;
   readonly token: string;
   readonly body?: string;

@@ -42,7 +42,7 @@ export async function withAccounts<T>(
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }
 
-/** Runs the query without printing anything, where `withAccounts` does. */
+/** Runs the query where `withAccounts` does, and returns its result. */
 export async function askAccounts<T>(
   { config, asksGateway, sharesStore }: ReachedGateway,
   terminal: Terminal,

@@ -65,7 +65,7 @@ export const JSON_FLAG: Option = {
   name: "json",
   summary: "print one JSON value and nothing else",
 };
-/** The options of every verb that queries or changes the accounts or keys of a gateway. */
+/** For verbs that ask one gateway, or change what it has. */
 export const GATEWAY_OPTIONS: readonly Option[] = [ADMIN, CONFIG, JSON_FLAG];
 /** For verbs that run until they are stopped, and print the log. */
 export const JSON_LINES: Option = {

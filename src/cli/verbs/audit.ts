@@ -91,7 +91,7 @@ async function auditAll(
   auditor: Auditor,
   accounts: AccountOperations,
 ): Promise<OperationResult<AuditReport>> {
-  /** The accounts of the logs that the first round had no counts of. */
+  /** The accounts of the logs that the list of counts lacked in some round. */
   const further = new Map<string, AccountRef>();
   let report: AuditReport | undefined;
   for (const waitMs of ROUNDS_MS) {
