@@ -169,7 +169,8 @@ export class Debts {
   /** Takes out the debts that are due, to charge them. */
   take(): AccountDebt[] {
     const owed = this.#owed.values();
-    for (const { accountRef } of owed) this.#remove(this.#owed, accountId(accountRef));
+    this.#owed.clear();
+    for (const debt of owed) this.#owedUnits -= debtUnits(debt);
     return owed;
   }
 
