@@ -18,11 +18,12 @@ export type ChargedInputs = CountCorrections & {
  * reports those that requests were not told.
  */
 export function learnCharged(
-  { quotaClient, decisionCache, ...corrections }: ChargedInputs,
+  inputs: ChargedInputs,
   { accountRef, plan, windows, meters }: AccountDebt,
   charged: ChargedAccount,
   nowMs: number,
 ): void {
+  const { decisionCache } = inputs;
   const totals: WindowTotal[] = [];
   let isLowered = false;
   for (const [i, owed] of windows.entries()) {
@@ -35,19 +36,19 @@ export function learnCharged(
     const added = owed.chargedMs === undefined ? units : 0;
     const before = { counter, startMs, used: used - added };
     const lost = loweredFrom > 0 ? undefined : decisionCache.lostOf(accountRef, before, nowMs);
-    if (lost !== undefined) corrections.onCountLost(accountRef, lost);
+    if (lost !== undefined) inputs.onCountLost(accountRef, lost);
     isLowered ||= units < 0 && hasRefused;
     for (const usage of countedUsages(owed, window)) {
-      corrections.onCounted({ accountRef, plan, usage });
+      inputs.onCounted({ accountRef, plan, usage });
     }
   }
   decisionCache.learnCounts(accountRef, totals, nowMs);
-  if (isLowered) corrections.onLowered(accountRef, totals, nowMs);
-  if (charged.lostOfDay > 0) corrections.onDayClosed(accountRef, charged.lostOfDay);
-  if (quotaClient.historyMs === undefined || isAddressAccount(accountRef)) return;
+  if (isLowered) inputs.onLowered(accountRef, totals, nowMs);
+  if (charged.lostOfDay > 0) inputs.onDayClosed(accountRef, charged.lostOfDay);
+  if (inputs.quotaClient.historyMs === undefined || isAddressAccount(accountRef)) return;
   for (const each of meters) {
     const isLost = each.units < 0 && nowMs >= closesMs(each.day);
-    if (isLost) corrections.onSettlementLost(accountRef, each);
+    if (isLost) inputs.onSettlementLost(accountRef, each);
   }
 }
 
