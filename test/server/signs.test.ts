@@ -4,7 +4,7 @@ import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { describe, it } from "vitest";
+import { describe, it, onTestFinished, vi } from "vitest";
 import { freshMetrics } from "../admin/scrape.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
@@ -175,14 +175,22 @@ it("certificates are told by the instant at which the first of each file ends", 
     },
   });
   const samples = await metricsOf(house);
-  const end = (certificate: string) =>
-    samples.get(
-      `tollgate_certificate_expiry_timestamp_seconds{env="production",certificate="${certificate}"}`,
-    );
+  const nameOf = (certificate: string) =>
+    `tollgate_certificate_expiry_timestamp_seconds{env="production",certificate="${certificate}"}`;
+  const end = (certificate: string) => samples.get(nameOf(certificate));
   const of = (pem: string) => new X509Certificate(pem).validToDate.getTime() / 1_000;
   assert.equal(end("listener"), of(served.cert));
   assert.equal(end("upstream_client"), of(client.cert));
   assert.equal(end("upstream_ca"), of(expired.cert));
+
+  // A bundle of authorities takes 20 ms, in which no request is served.
+  await house.rewrite({ limits: { connectTimeout: "3s", drain: "1s" } });
+  assert.equal((await house.gateway.reload()).ok, true);
+  const parsed = vi.spyOn(X509Certificate.prototype, "validToDate", "get");
+  onTestFinished(() => parsed.mockRestore());
+  const after = await metricsOf(house);
+  assert.equal(after.get(nameOf("upstream_ca")), end("upstream_ca"));
+  assert.equal(parsed.mock.calls.length, 0, "what a reload keeps is not parsed again");
 });
 
 describe("the times of a request", () => {

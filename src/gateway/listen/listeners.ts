@@ -1,11 +1,9 @@
-import { memoize } from "../../base/memoize.ts";
 import type { Config } from "../../config/config.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { CertificateEnd } from "../../telemetry/metrics/metric-readers.ts";
 import type { UpstreamState } from "../../telemetry/readiness.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import { certificateEndMs } from "../runtime/certificate.ts";
-import type { UpstreamPoolOptions } from "../upstreams/upstream.ts";
 import { type ListenerSpec, listenerSpecs, poolsOf, retiredPools } from "./environments.ts";
 import { listenError } from "./listen-error.ts";
 import { Listener } from "./listener.ts";
@@ -64,8 +62,9 @@ export class Listeners {
   *upstreams() {
     for (const { name, services } of this.#environments) {
       for (const { path: backend, upstreams } of services) {
-        for (const health of upstreams.health.report())
+        for (const health of upstreams.health.report()) {
           yield { environment: name, backend, ...health };
+        }
       }
     }
   }
@@ -85,7 +84,14 @@ export class Listeners {
         yield { environment, certificate: "listener", endsMs: certificate.endsMs };
       }
       for (const { upstreams } of services) {
-        for (const end of upstreamEnds(upstreams.options)) yield { environment, ...end };
+        const { ca, clientCertificate } = upstreams.options;
+        if (ca !== undefined) {
+          yield { environment, certificate: "upstream_ca", endsMs: endOf(ca) };
+        }
+        if (clientCertificate !== undefined) {
+          const endsMs = endOf(clientCertificate.cert);
+          yield { environment, certificate: "upstream_client", endsMs };
+        }
       }
     }
   }
@@ -160,13 +166,16 @@ export class Listeners {
   }
 }
 
-/** When the certificates end that the upstreams of a pool are given. They are parsed once. */
-const upstreamEnds = memoize(({ ca, clientCertificate }: UpstreamPoolOptions) => {
-  const ends: Omit<CertificateEnd, "environment">[] = [];
-  if (ca !== undefined) ends.push({ certificate: "upstream_ca", endsMs: certificateEndMs(ca) });
-  if (clientCertificate !== undefined) {
-    const endsMs = certificateEndMs(clientCertificate.cert);
-    ends.push({ certificate: "upstream_client", endsMs });
+const ends = new Map<string, number>();
+const ENDS_MAX = 100;
+
+/** The end of a PEM text, which is parsed once: services share texts, and reloads keep them. */
+function endOf(pem: string): number {
+  let endsMs = ends.get(pem);
+  if (endsMs === undefined) {
+    endsMs = certificateEndMs(pem);
+    if (ends.size >= ENDS_MAX) ends.clear();
+    ends.set(pem, endsMs);
   }
-  return ends;
-});
+  return endsMs;
+}

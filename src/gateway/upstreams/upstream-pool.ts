@@ -6,6 +6,7 @@ import {
   type UpstreamLoad,
   type UpstreamPoolOptions,
 } from "./upstream.ts";
+
 /** The connection that a request prefers after it has been tried already. */
 export type PickPreference = {
   /** Takes only a connection that has carried no request yet: it cannot have died of old age. */
