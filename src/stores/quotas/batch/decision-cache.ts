@@ -53,8 +53,11 @@ export class DecisionCache {
    * (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
-  /** The accounts of each call under way that settles meters: their known counts may be too high. */
-  readonly #settling: ReadonlySet<string>[] = [];
+  /**
+   * By account, the number of calls under way that settle its meters: its known counts may be too
+   * high. Each known refusal looks here, however many calls there are.
+   */
+  readonly #settling = new Map<string, number>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -88,9 +91,15 @@ export class DecisionCache {
 
   /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
   beginSettling(settled: readonly { readonly accountRef: AccountRef }[]): () => void {
-    const ids = new Set(settled.map(({ accountRef }) => accountId(accountRef)));
-    this.#settling.push(ids);
-    return () => void this.#settling.splice(this.#settling.indexOf(ids), 1);
+    const ids = settled.map(({ accountRef }) => accountId(accountRef));
+    for (const id of ids) this.#settling.set(id, (this.#settling.get(id) ?? 0) + 1);
+    return () => {
+      for (const id of ids) {
+        const left = (this.#settling.get(id) ?? 0) - 1;
+        if (left > 0) this.#settling.set(id, left);
+        else this.#settling.delete(id);
+      }
+    };
   }
 
   /**
@@ -219,8 +228,8 @@ export class DecisionCache {
    */
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
-    const isSettling = this.#settling.length > 0 && this.#settling.some((ids) => ids.has(id));
-    return refusalKind(cached, quotaRequest, this.#time.latestNow(cached), isSettling);
+    const nowMs = this.#time.latestNow(cached);
+    return refusalKind(cached, quotaRequest, nowMs, this.#settling.has(id));
   }
 
   /** The ban that is known to refuse the request. The store may have lost it. */

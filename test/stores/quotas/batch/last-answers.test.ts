@@ -288,6 +288,28 @@ describe("what is known of an account", () => {
     assert.equal(kindOf(told(0, { ban }), true), "surely");
   });
 
+  it("is decided by the store until the last of the settlements of its account that are under way has ended", () => {
+    const meter = { window: "year", limit: 5, hold: 5, part: { id: "#tokens", name: "tokens" } };
+    const quotaRequest = { ...ASK, limits: [meter as Limit] };
+    const full = { ...(meter as Limit), used: 5, resetMs: NOON + 5 * 86_400_000 };
+    const cached = cacheDecision(
+      quotaRequest,
+      verdict([0, 0], { granted: 0, windows: [full] }),
+      TRIP,
+    );
+    const cache = new DecisionCache(() => NOON);
+    const kinds = () => ["a", "b"].map((id) => cache.refusalKind(`p:${id}`, cached, quotaRequest));
+    const begin = (...names: string[]) =>
+      cache.beginSettling(names.map((account) => ({ accountRef: { environment: "p", account } })));
+    const endBoth = begin("a", "b");
+    const endOne = begin("a");
+    assert.deepEqual(kinds(), ["unnoted", "unnoted"]);
+    endBoth();
+    assert.deepEqual(kinds(), ["unnoted", "surely"]);
+    endOne();
+    assert.deepEqual(kinds(), ["surely", "surely"]);
+  });
+
   it("is as old as the late answer that told it, though the clock of the store is forgotten since", () => {
     const second: Limit = { window: "second", limit: 5 };
     let latestMs: number | undefined = NOON + 1_500;
