@@ -47,7 +47,7 @@ export type CachedDecision = {
 };
 type Ordinary = CachedDecision & { trip: RoundTrip; readonly used: number[] };
 
-/** Why a known refusal goes to the store, see refusalKind. */
+/** Why a known refusal goes to the store, see RefusalKind. */
 export type PacedKind = "strike" | "first" | "incomplete";
 
 export type RefusalDetails = {

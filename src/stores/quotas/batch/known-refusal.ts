@@ -102,7 +102,8 @@ function windowsAt(
 /**
  * How the last answer refuses a request (docs/reference/store.md#known-refusals):
  *
- * - `no`: not at all. The store decides.
+ * - `no`: not at all, or the store alone can tell how: by which window for longest, or with a strike
+ *   under another policy.
  * - `surely`: from memory.
  * - `strike`: it must reach the store, because it is a strike by what is known.
  * - `first`: it must too, because it is the first one of its window, from which the grace runs.
