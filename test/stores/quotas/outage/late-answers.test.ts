@@ -290,7 +290,7 @@ it.each([
   async (_, isToldAtOnce, end) => {
     await redis.flushall();
     await using proxy = await openTcpProxy(server);
-    await using house = await openFallback(proxy, { policy: { onStoreFailure: "deny" } });
+    await using house = await openFallback(proxy, { policy: PATIENT });
     await chargeUntilReplaced(house, proxy, "cut");
     assert.deepEqual(uncertainOf(house), [], "an answer may still come");
     proxy.behave({});
