@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { type Holds, meterPart } from "../../../../src/core/quota/meters.ts";
+import { isMeter } from "../../../../src/core/quota/windows.ts";
 import { type AccountRef, bucketOf } from "../../../../src/stores/quotas/account-ref.ts";
 import type { MissingPart, QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
@@ -70,6 +72,34 @@ describe("a Cluster of which a master is away", () => {
       await permit("+hdel");
     }
     await eventually(() => assert.deepEqual(away(), []));
+  });
+
+  it("tells as lost at the end the settlements of every part that no call has taken along, once", async () => {
+    await using house = await openFallback(cluster, { policy: { storeTimeoutMs: 5_000 } });
+    const { store, told } = house;
+    const part = meterPart("tokens");
+    const limits = [{ window: "year", limit: 100, part, hold: 4 }] as const;
+    const meter = { name: "tokens", hold: 4, max: 20, untold: 4, used: [] };
+    const held = await Promise.all(
+      accountRefs.map(async (accountRef): Promise<[AccountRef, Holds]> => {
+        const request = { limits, bans: undefined, requests: 1 };
+        const { decision } = await spend(store, accountRef, request);
+        const { windows, nowMs: decidedMs } = decision;
+        const id = accountRef.account;
+        return [
+          accountRef,
+          { id, plan: "pro", meters: [meter], windows: windows.filter(isMeter), decidedMs },
+        ];
+      }),
+    );
+    for (const [accountRef, holds] of held) {
+      store.settle(accountRef, holds, [{ name: "tokens", units: 9 }]);
+    }
+    for (const _ of [1, 2]) store.dropOwed();
+    assert.deepEqual(
+      told.map(({ message, details }) => [message, details?.id, details?.units]),
+      accountRefs.map(({ account: id }) => ["settlement_lost", id, 5]),
+    );
   });
 
   it("decides its accounts here at once, the others in the store and exactly, and says which", async () => {
