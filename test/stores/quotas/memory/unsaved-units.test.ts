@@ -22,20 +22,28 @@ function account(name: string, counts: Readonly<Record<string, readonly [number,
   return { environment: "production", account: name, state } satisfies SavedAccount;
 }
 
-it("the units that a file lacks are those of the window that lacks most or of all days, and of each meter", async () => {
+it("the units that a file lacks are those of the window that lacks most or of all days, and of the window of each meter that lacks most", async () => {
   await using folder = await mkdtempDisposable(join(tmpdir(), "unsaved-"));
   const stateFile = join(folder.path, "state.json");
   const before = [
-    account("acme", { minute: [0, 9], day: [0, 10], "#tokens.day": [0, 100], "1z.day": [0, 1] }),
+    account("acme", {
+      ...{ minute: [0, 9], day: [0, 10], "1z.day": [0, 1] },
+      ...{ "#tokens.minute": [0, 90], "#tokens.day": [0, 100], "#tokens.hour": [0, 100] },
+    }),
     account("even", { day: [0, 7] }),
     account("reset", { day: [0, 7] }),
+    account("begun", { minute: [0, 9] }),
     account("days", { minute: [0, 1] }),
   ];
   await writeFile(stateFile, [...encodeState(before)].join(""));
   const now = [
-    account("acme", { minute: [60, 2], day: [0, 13], "#tokens.day": [0, 150], "1z.day": [0, 99] }),
+    account("acme", {
+      ...{ minute: [60, 2], day: [0, 13], "1z.day": [0, 99] },
+      ...{ "#tokens.minute": [60, 20], "#tokens.day": [0, 150], "#tokens.hour": [0, 130] },
+    }),
     account("even", { day: [0, 7] }),
     account("reset", { day: [0, 0] }),
+    account("begun", { minute: [60, 4] }),
     account("days", { minute: [60, 1] }),
     account("new", { minute: [60, 4] }),
   ];
@@ -55,6 +63,7 @@ it("the units that a file lacks are those of the window that lacks most or of al
     ["acme", 3, [{ name: "tokens", units: 50 }]],
     ["even", 0, []],
     ["reset", 0, []],
+    ["begun", 4, []],
     ["days", 8, []],
     ["new", 4, []],
   ]);
