@@ -58,6 +58,10 @@ it("counts that run on in stateFile are moved aside and told, once, by the start
   assert.match(told[0] ?? "", new RegExp(`put .*/${aside} in its place`));
   assert.match(aside, /^state\.json\.elsewhere\.\d+$/);
   assert.equal(await readFile(join(stateFile, "..", aside), "utf8"), text);
+
+  await writeFile(stateFile, text);
+  await state.start(REDIS);
+  assert.equal(told.length, 2, "nothing of that start holds the file");
 });
 
 it("counts that run on in a stateFile that cannot be moved are told at each start, and stay there", async () => {
