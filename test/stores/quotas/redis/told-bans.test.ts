@@ -61,4 +61,26 @@ describe("a ban that was told", () => {
     toldBans.hear({ id: "production:a", atMs: NOON + MANY, ban: BAN });
     assert.ok(isKnown(toldBans, "production:a", NOON + MANY));
   });
+
+  it("is believed once messages were missed, though lifts were told by a clock that is set back since", () => {
+    const toldBans = new ToldBans();
+    toldBans.hear({ id: "production:banned", atMs: NOON + MANY, ban: BAN });
+    toldBans.hear({ id: "production:forgotten", atMs: NOON + MANY, ban: undefined });
+    tell(toldBans, undefined);
+    const heard = () => {
+      return ["production:forgotten", `production:${MANY - 1}`].map((id) => {
+        toldBans.hear({ id, atMs: NOON, ban: BAN });
+        return isKnown(toldBans, id, NOON);
+      });
+    };
+    assert.deepEqual(
+      [heard(), isKnown(toldBans, "production:banned", NOON)],
+      [[false, false], true],
+    );
+    toldBans.forget();
+    assert.deepEqual(
+      [isKnown(toldBans, "production:banned", NOON), heard()],
+      [false, [true, true]],
+    );
+  });
 });
