@@ -201,7 +201,16 @@ describe("Redis Cluster", () => {
       );
     });
     assert.deepEqual(link.partOf(bucket)?.node, "no node");
+    // It knows no node that could come back, and nobody asks it for a key.
+    const url = own.address.url.replace(/,[^/]*/, "");
+    const idle = connectRedis({ address: { ...own.address, url } });
+    t.onTestFinished(() => idle.close());
+    await eventually(() => {
+      const nodes = [...Array(16).keys()].map((one) => idle.partOf(one)?.node);
+      assert.ok(nodes[bucket] === "no node" && new Set(nodes).size === 2, `${nodes}`);
+    });
     await kept.call("CLUSTER", "ADDSLOTSRANGE", 8192, 16_383);
+    await eventually(() => assert.deepEqual(idle.health(), { ok: true }));
     await eventually(async () => assert.equal(await ask(), null));
     await eventually(() => assert.deepEqual(link.health(), { ok: true }));
   });
