@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { hash } from "node:crypto";
 import { afterAll, beforeAll, describe, it, vi } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
 import { startTestGateway, type TestGateway } from "../support/gateway/house.ts";
@@ -24,7 +25,10 @@ paths:
       x-sunset: "${SUNSET}"
       responses: {}
 `;
-const PLANS = { free: { minute: 60, day: 1_000 }, pro: { minute: 300, day: 10_000 } };
+const PLANS = {
+  free: { minute: 60, day: 1_000, included: { day: 1 } },
+  pro: { minute: 300, day: 10_000 },
+};
 let redis: TestRedis;
 let house: TestGateway;
 beforeAll(async () => {
@@ -62,6 +66,24 @@ describe("a gateway whose clock is behind that of Redis", () => {
   it("serves an operation until its sunset by its own clock", async () => {
     const { key } = await house.issue();
     assert.equal((await house.ask(key, "/v1/old")).status, 200);
+  });
+
+  it("keeps the marker of an overage until a minute after the window has ended by the clock of Redis", async () => {
+    const { key, account } = await house.issue();
+    for (const _ of [1, 2]) assert.equal((await house.ask(key)).status, 200);
+    const told = () => house.said.filter((line) => line.account === account);
+    const { reset } = await eventually(() => {
+      return told().find(({ kind }) => kind === "overage") ?? assert.fail("not yet");
+    });
+    const endMs = Number(reset) * 1_000;
+    const name = hash("sha256", `overage production ${account} day ${endMs}`, "hex").slice(0, 20);
+    const client = await redis.client();
+    const marker = await eventually(async () => {
+      const [found] = await client.keys(`*:told.${name}`);
+      return found ?? assert.fail("not yet");
+    });
+    const spareMs = (await client.pexpiretime(marker)) - endMs;
+    assert.ok(spareMs > 50_000 && spareMs < 70_000, `${spareMs}`);
   });
 
   it("drops a plan by a reload once its keys have ended by the clock of Redis", async () => {
