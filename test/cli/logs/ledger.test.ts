@@ -120,6 +120,16 @@ describe("charges in a ledger", () => {
   });
 });
 
+it("an outage that goes on is of a ledger up to the very millisecond in which the store was asked", () => {
+  const windows = [{ window: "day", used: 0, from: FROM, to: FROM + DAY_MS }];
+  const counts = [{ ...ACME, plan: "free", created: null, at: AT, windows }];
+  const awayFrom = (sinceMs: number) => {
+    const ledger = new Ledger(counts, [], (_, { toMs }) => (sinceMs < toMs ? sinceMs : undefined));
+    return ledger.of("production", "acme")?.windows.get("day")?.awayFromMs;
+  };
+  assert.deepEqual([AT, AT + 1].map(awayFrom), [AT, undefined]);
+});
+
 describe("the window of keys in a ledger", () => {
   it("has what requests of these keys charged, and no part of what their meters did", () => {
     const keys = ["k_1", "k_2"];

@@ -46,6 +46,7 @@ describe("lines that name their gateway", () => {
 
   it("leave it to the last lines where a gateway runs that the store does not list, or the lines are older", () => {
     assert.deepEqual([killed(read([], TWO), 1), killed(read([], TWO), 1, 3)], [2, undefined]);
+    assert.deepEqual([killed(read(["a"], TWO), 1), killed(read(["a"], TWO), 2)], [5, undefined]);
     const older = TWO.map(([msg, , hours]): Event => [msg, undefined, hours]);
     assert.deepEqual(
       [killed(read(["a"], older), 1), killed(read(["a"], older), 1, 3)],
