@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { createRedisQuotaStore } from "../../src/stores/quotas/redis/redis-quota-store.ts";
+import { createRedisQuotaStore } from "../../src/stores/quotas/redis/store/redis-quota-store.ts";
 import { startRedis } from "../../test/support/redis/redis.ts";
 import { say } from "./house.ts";
 

@@ -94,7 +94,7 @@ export async function openQuotaStore(
   if (address.kind === "memory") {
     return createMemoryQuotaStore({ stateFile, now, report, historyMs, bans, ...callbacks });
   }
-  const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
+  const { createRedisQuotaStore } = await import("./quotas/redis/store/redis-quota-store.ts");
   const common = { address, prefix, report, historyMs, ...callbacks };
   if (!serves) return createRedisQuotaStore(common);
   const { Fallback } = await import("./quotas/outage/fallback.ts");
@@ -116,7 +116,7 @@ export async function whyUnusable(
   address: RedisAddress,
   prefix: string,
 ): Promise<string | undefined> {
-  const { createRedisQuotaStore } = await import("./quotas/redis/redis-quota-store.ts");
+  const { createRedisQuotaStore } = await import("./quotas/redis/store/redis-quota-store.ts");
   const quotas = await createRedisQuotaStore({ address, prefix, report: () => {} });
   try {
     const { ok, why } = quotas.health();
@@ -136,7 +136,7 @@ export async function whyUnusable(
 /** Removes everything that a store has with this prefix. Rejects if it cannot be reached. */
 export async function removeStore(address: RedisAddress, prefix: string): Promise<void> {
   const [{ connectRedis }, { removeKeys }] = await Promise.all([
-    import("./redis/single-link.ts"),
+    import("./redis/engines/single-link.ts"),
     import("./redis/scan-keys.ts"),
   ]);
   const link = connectRedis({ address });
@@ -150,6 +150,6 @@ export async function removeStore(address: RedisAddress, prefix: string): Promis
 
 /** Has Sentinel or a Cluster replace a healthy master, and waits until that is done. */
 export async function failOverStore(address: RedisAddress) {
-  const { failOver } = await import("./redis/single-link.ts");
+  const { failOver } = await import("./redis/engines/single-link.ts");
   return failOver({ address });
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it, vi } from "vitest";
-import { watchEviction } from "../../src/stores/quotas/redis/store-warnings.ts";
+import { watchEviction } from "../../src/stores/quotas/redis/store/store-warnings.ts";
 import type { TestGateway } from "../support/gateway/house.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis } from "../support/redis/redis.ts";

@@ -52,11 +52,11 @@ const TESTS: Readonly<Record<string, readonly string[]>> = {
   [`${LUA}/refused.lua`]: [HISTORY, "test/stores/quotas/redis/quota-store.test.ts", STORE],
   [`${LUA}/late-charge.lua`]: LATE,
   [`${LUA}/reset.lua`]: ["test/stores/quotas/redis/quota-store.test.ts", STORE],
-  "src/stores/quotas/redis/invalidation-publisher.ts": [
+  "src/stores/quotas/redis/changes/invalidation-publisher.ts": [
     ...ODD,
     "test/stores/quotas/redis/events.test.ts",
   ],
-  "src/stores/quotas/redis/markers.ts": ["test/stores/quotas/redis/markers.test.ts"],
+  "src/stores/quotas/redis/store/markers.ts": ["test/stores/quotas/redis/store/markers.test.ts"],
   "src/stores/quotas/outage/heartbeat.ts": ["test/stores/quotas/outage/heartbeat.test.ts", ...LATE],
   "src/stores/keys/redis/redis-records.ts": KEYS.map((name) => `test/stores/keys/${name}.test.ts`),
 };

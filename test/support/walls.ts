@@ -14,15 +14,17 @@ const ROOMS: readonly string[] = [
   ...["config/draft", "config/load", "config/queries"],
   ...["http1/parse", "http1/write", "http1/client", "http1/server"],
   ...["telemetry", "telemetry/log", "telemetry/metrics", "telemetry/history", "telemetry/tracing"],
-  ...["stores/files", "stores/redis", "stores/quotas", "stores/quotas/memory"],
-  ...["stores/quotas/batch", "stores/quotas/redis", "stores/quotas/outage"],
+  ...["stores/files", "stores/redis", "stores/redis/connection", "stores/redis/engines"],
+  ...["stores/quotas", "stores/quotas/memory", "stores/quotas/batch", "stores/quotas/redis"],
+  ...["stores/quotas/redis/changes", "stores/quotas/redis/store", "stores/quotas/outage"],
   ...["stores/keys", "stores/keys/records", "stores/keys/file", "stores/keys/redis"],
   ...["stores/queries", "stores"],
   ...["gateway/runtime", "gateway/client", "gateway/upstreams", "gateway/exchange"],
   ...["gateway/stages", "gateway/forward", "gateway/tunnel", "gateway", "gateway/listen"],
   ...["admin/http", "admin/openapi", "admin/api", "admin"],
   ...["server/events", "server/process", "server/workers", "server"],
-  ...["cli/framework", "cli/access", "cli/logs", "cli/prove", "cli/verbs", "cli"],
+  ...["cli/framework", "cli/access", "cli/logs"],
+  ...["cli/prove/trial", "cli/prove/judge", "cli/prove", "cli/verbs", "cli"],
 ];
 
 /** main.ts knows the command line, and how the process shows itself to the rest. */
@@ -45,7 +47,7 @@ const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   ],
   [
     /^stores\/open-stores\.ts$/,
-    /^(?:server\/|cli\/access\/|cli\/prove\/proof(?:-report)?\.ts|cli\/verbs\/demo\.ts)/,
+    /^(?:server\/|cli\/access\/|cli\/prove\/(?:proof|judge\/proof-report)\.ts|cli\/verbs\/demo\.ts)/,
   ],
   [/^gateway\//, /^(?:gateway|server)\//],
   [/^admin\//, /^(?:admin|server)\//],

@@ -1,5 +1,5 @@
 import type { LoadClient } from "./load-generator.ts";
-import { PLANS, type PlanName } from "./workload.ts";
+import { PLANS, type PlanName } from "./trial/workload.ts";
 
 export type ProofClient = LoadClient & { readonly plan: PlanName };
 

@@ -1,9 +1,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Agent, request } from "../../base/node-http.ts";
-import type { PromiseChecker } from "./checker.ts";
-import type { ObservedResponse, SentRequest } from "./promises.ts";
-import type { OperationName } from "./workload.ts";
+import type { PromiseChecker } from "./judge/checker.ts";
+import type { ObservedResponse, SentRequest } from "./trial/promises.ts";
+import type { OperationName } from "./trial/workload.ts";
 
 export type LoadClient = { readonly account: string; readonly key: string };
 

@@ -1,7 +1,7 @@
-import type { FailoverLoss } from "./failover-loss.ts";
-import type { KillLoss } from "./kill-loss.ts";
+import type { FailoverLoss } from "./judge/failover-loss.ts";
+import type { KillLoss } from "./judge/kill-loss.ts";
+import type { MeterChecker } from "./judge/meter-checker.ts";
 import type { LoadOptions } from "./load-generator.ts";
-import type { MeterChecker } from "./meter-checker.ts";
 
 type Checkers = {
   readonly promises: LoadOptions["checker"];

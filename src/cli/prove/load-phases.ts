@@ -1,15 +1,15 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { PromiseChecker } from "./checker.ts";
-import type { FailoverLoss, FailoverOutcome } from "./failover-loss.ts";
 import type { ProofClient } from "./issue-keys.ts";
-import type { KillLoss } from "./kill-loss.ts";
+import type { PromiseChecker } from "./judge/checker.ts";
+import type { FailoverLoss, FailoverOutcome } from "./judge/failover-loss.ts";
+import type { KillLoss } from "./judge/kill-loss.ts";
+import type { MeterChecker } from "./judge/meter-checker.ts";
+import type { OutageTracker } from "./judge/outage-tracker.ts";
+import type { ProofReport, ProveOptions } from "./judge/proof-report.ts";
 import { LoadGenerator } from "./load-generator.ts";
 import { judgeAll } from "./load-judge.ts";
-import type { MeterChecker } from "./meter-checker.ts";
-import type { OutageTracker } from "./outage-tracker.ts";
-import type { ChildHandle, GatewayChild } from "./processes.ts";
-import type { ProofReport, ProveOptions } from "./proof-report.ts";
-import { delayAnswers, type StoreProxy } from "./store-proxy.ts";
+import type { ChildHandle, GatewayChild } from "./trial/processes.ts";
+import { delayAnswers, type StoreProxy } from "./trial/store-proxy.ts";
 
 /** The time within which the store comes back and everything admitted without it is charged. */
 export const SETTLE_MS_MAX = 10_000;

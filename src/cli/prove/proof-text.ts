@@ -1,7 +1,7 @@
 import { formatCount } from "../../base/messages.ts";
 import { styleOf } from "../framework/table.ts";
 import type { Terminal } from "../framework/terminal.ts";
-import type { ProofReport } from "./proof-report.ts";
+import type { ProofReport } from "./judge/proof-report.ts";
 
 /** No promise is known to have held where nothing was admitted, or no limit was reached. */
 const NO_LOAD = "noLoad";

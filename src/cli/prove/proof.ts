@@ -7,16 +7,18 @@ import {
   removeStore,
   whyUnusable,
 } from "../../stores/open-stores.ts";
-import { type ChargeComparison, compareCharges } from "./charge-comparison.ts";
-import { PromiseChecker } from "./checker.ts";
-import { type CountingProxy, startCountingProxy } from "./counting-proxy.ts";
-import { excuseFailover, FailoverLoss } from "./failover-loss.ts";
 import { issueKeys, type ProofClient } from "./issue-keys.ts";
-import { KillLoss } from "./kill-loss.ts";
+import { type ChargeComparison, compareCharges } from "./judge/charge-comparison.ts";
+import { PromiseChecker } from "./judge/checker.ts";
+import { excuseFailover, FailoverLoss } from "./judge/failover-loss.ts";
+import { KillLoss } from "./judge/kill-loss.ts";
+import { MeterChecker } from "./judge/meter-checker.ts";
+import { OutageTracker } from "./judge/outage-tracker.ts";
+import type { ProofReport, ProveOptions } from "./judge/proof-report.ts";
+import { UncertainCharges } from "./judge/uncertain-charges.ts";
 import type { LoadClient } from "./load-generator.ts";
 import { runLoad, SETTLE_MS_MAX } from "./load-phases.ts";
-import { MeterChecker } from "./meter-checker.ts";
-import { OutageTracker } from "./outage-tracker.ts";
+import { type CountingProxy, startCountingProxy } from "./trial/counting-proxy.ts";
 import {
   type ChildHandle,
   type GatewayChild,
@@ -24,11 +26,9 @@ import {
   startGatewayProcess,
   startPetsProcess,
   startRedis,
-} from "./processes.ts";
-import type { ProofReport, ProveOptions } from "./proof-report.ts";
-import { type StoreProxy, startStoreProxy } from "./store-proxy.ts";
-import { UncertainCharges } from "./uncertain-charges.ts";
-import { apiText, configText, OPERATIONS, PLANS } from "./workload.ts";
+} from "./trial/processes.ts";
+import { type StoreProxy, startStoreProxy } from "./trial/store-proxy.ts";
+import { apiText, configText, OPERATIONS, PLANS } from "./trial/workload.ts";
 
 /**
  * Starts gateways, pets and a Redis, and loads them across edges of windows. During the load it

@@ -3,9 +3,9 @@ import { parseStoreAddress } from "../../config/schema/addresses.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { printJson } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import type { ProveOptions } from "../prove/proof-report.ts";
+import type { ProveOptions } from "../prove/judge/proof-report.ts";
 import { findBroken, proofText } from "../prove/proof-text.ts";
-import { PLANTED_FAULTS, type PlantedFault } from "../prove/workload.ts";
+import { PLANTED_FAULTS, type PlantedFault } from "../prove/trial/workload.ts";
 
 const SECONDS = { least: 3, most: 86_400, usual: 20 };
 const GATEWAYS = { least: 1, most: 16, usual: 2 };

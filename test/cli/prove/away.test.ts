@@ -3,8 +3,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it } from "vitest";
-import { OutageTracker } from "../../../src/cli/prove/outage-tracker.ts";
-import type { GatewayChild } from "../../../src/cli/prove/processes.ts";
+import { OutageTracker } from "../../../src/cli/prove/judge/outage-tracker.ts";
+import type { GatewayChild } from "../../../src/cli/prove/trial/processes.ts";
 import { eventually } from "../../support/poll.ts";
 
 const LINE = { msg: "event", time: 10_000 };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { PromiseChecker } from "../../../src/cli/prove/checker.ts";
-import type { ObservedResponse, TimeSpan } from "../../../src/cli/prove/promises.ts";
+import { PromiseChecker } from "../../../src/cli/prove/judge/checker.ts";
+import type { ObservedResponse, TimeSpan } from "../../../src/cli/prove/trial/promises.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_SECONDS = START_MS / 1_000 + 60;

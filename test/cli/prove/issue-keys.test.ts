@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { it } from "vitest";
 import { issueKeys } from "../../../src/cli/prove/issue-keys.ts";
-import { PLANS } from "../../../src/cli/prove/workload.ts";
+import { PLANS } from "../../../src/cli/prove/trial/workload.ts";
 
 type Wanted = { readonly environment: string; readonly plan: string; readonly count: number };
 

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { promisify } from "node:util";
 import { describe, it, vi } from "vitest";
 import { LoadGenerator } from "../../../src/cli/prove/load-generator.ts";
-import type { SentRequest } from "../../../src/cli/prove/promises.ts";
+import type { SentRequest } from "../../../src/cli/prove/trial/promises.ts";
 import { eventually } from "../../support/poll.ts";
 
 const HEEDLESS = { account: "a_heedless", key: "heedless" };

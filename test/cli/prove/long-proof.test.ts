@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { PromiseChecker } from "../../../src/cli/prove/checker.ts";
-import { FieldChecker } from "../../../src/cli/prove/field-checker.ts";
-import type { SentRequest } from "../../../src/cli/prove/promises.ts";
+import { PromiseChecker } from "../../../src/cli/prove/judge/checker.ts";
+import { FieldChecker } from "../../../src/cli/prove/judge/field-checker.ts";
+import type { SentRequest } from "../../../src/cli/prove/trial/promises.ts";
 
 const START_MS = Date.UTC(2026, 10, 21, 12);
 const END_MS = START_MS + 60_000;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import type { Terminal } from "../../../src/cli/framework/terminal.ts";
-import type { ProofReport } from "../../../src/cli/prove/proof-report.ts";
+import type { ProofReport } from "../../../src/cli/prove/judge/proof-report.ts";
 import { findBroken, proofText } from "../../../src/cli/prove/proof-text.ts";
 
 const KEPT: ProofReport = {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { describe, it } from "vitest";
 
-const LINK = new URL("../../../src/stores/redis/single-link.ts", import.meta.url);
+const LINK = new URL("../../../src/stores/redis/engines/single-link.ts", import.meta.url);
 
 /** Whether V8 has the methods of strings at hand, in a process of their own, at three moments. */
 function looks(): unknown {

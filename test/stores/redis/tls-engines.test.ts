@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { createServer as createTlsServer } from "node:tls";
 import { describe, it } from "vitest";
 import { parseStoreAddress } from "../../../src/config/schema/addresses.ts";
-import type { RedisAddress } from "../../../src/stores/redis/single-link.ts";
+import type { RedisAddress } from "../../../src/stores/redis/engines/single-link.ts";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";

@@ -4,8 +4,8 @@ import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError } from "../../files/damaged-file.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
+import { connectRedis, type RedisAddress } from "../../redis/engines/single-link.ts";
 import type { Link } from "../../redis/link.ts";
-import { connectRedis, type RedisAddress } from "../../redis/single-link.ts";
 import { StoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";
 import {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { it } from "vitest";
 import { compareRecords } from "../../../../src/stores/keys/records/record-changes.ts";
 import { createRedisRecords } from "../../../../src/stores/keys/redis/redis-records.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import type { Link } from "../../../../src/stores/redis/link.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
 import { recordsFrom } from "../../../support/records.ts";
 import { startRedis } from "../../../support/redis/redis.ts";
 

@@ -5,7 +5,7 @@ import type { Redis } from "ioredis";
 import { afterAll, afterEach } from "vitest";
 import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
 import { openRedisKeyStore } from "../../../../src/stores/keys/redis/redis-key-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../../support/redis/redis.ts";
 

@@ -8,17 +8,17 @@ import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cach
 import { canMerge } from "../../../../src/stores/quotas/batch/mergeable.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { LocalQuotas } from "../../../../src/stores/quotas/outage/local-quotas.ts";
-import { encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import {
   createInvalidationChannel,
   InvalidationPublisher,
-} from "../../../../src/stores/quotas/redis/invalidation-publisher.ts";
+} from "../../../../src/stores/quotas/redis/changes/invalidation-publisher.ts";
 import {
   InvalidationSubscriber,
   type InvalidationSubscriberOptions,
-} from "../../../../src/stores/quotas/redis/invalidation-subscriber.ts";
+} from "../../../../src/stores/quotas/redis/changes/invalidation-subscriber.ts";
+import { encodeDecide } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";

@@ -9,8 +9,8 @@ import type {
 } from "../../../../src/stores/quotas/quota-store.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import type { TcpProxy } from "../../../support/wire/tcp-proxy.ts";
 import { account, type Told } from "../redis/redis-kit.ts";

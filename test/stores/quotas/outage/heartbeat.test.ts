@@ -6,7 +6,7 @@ import {
   createQuotaClient,
   type QuotaClient,
 } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { StoreClock } from "../../../../src/stores/redis/store-clock.ts";
 import { inMotionFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";

@@ -8,12 +8,12 @@ import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import type { AccountDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
-import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import {
   createQuotaClient,
   type QuotaClient,
 } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { readDayHistory } from "../../../../src/stores/quotas/redis/store/day-history.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";
 

@@ -3,9 +3,9 @@ import { describe, it } from "vitest";
 import type { DayDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
-import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { readDayHistory } from "../../../../src/stores/quotas/redis/store/day-history.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";
 

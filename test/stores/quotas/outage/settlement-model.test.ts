@@ -21,13 +21,13 @@ import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { settlementDebt } from "../../../../src/stores/quotas/outage/settlement-queues.ts";
 import { RESET_SCRIPT } from "../../../../src/stores/quotas/redis/account-scripts.ts";
-import { readDayHistory } from "../../../../src/stores/quotas/redis/day-history.ts";
 import {
   createQuotaClient,
   type QuotaClient,
 } from "../../../../src/stores/quotas/redis/quota-client.ts";
+import { readDayHistory } from "../../../../src/stores/quotas/redis/store/day-history.ts";
 import { counterField } from "../../../../src/stores/quotas/redis/window-fields.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account } from "../redis/redis-kit.ts";
 

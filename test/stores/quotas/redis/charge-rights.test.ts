@@ -4,7 +4,7 @@ import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { each } from "../../../support/each.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";

@@ -6,10 +6,10 @@ import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { decodeDecisions } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
-import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
-import { watchEviction } from "../../../../src/stores/quotas/redis/store-warnings.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
+import { watchEviction } from "../../../../src/stores/quotas/redis/store/store-warnings.ts";
 import { parseBan } from "../../../../src/stores/quotas/redis/stored-bans.ts";
-import { connectRedis } from "../../../../src/stores/redis/single-link.ts";
+import { connectRedis } from "../../../../src/stores/redis/engines/single-link.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../support/poll.ts";
 import { freePort } from "../../../support/redis/redis.ts";

@@ -10,8 +10,8 @@ import type {
   StoreUnavailable,
 } from "../../../../src/stores/quotas/quota-store.ts";
 import type { RedisQuotaStoreOptions } from "../../../../src/stores/quotas/redis/quota-store-options.ts";
-import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/redis-quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/single-link.ts";
+import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
+import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { startRedis } from "../../../support/redis/redis.ts";

@@ -1,0 +1,217 @@
+import type { Ban } from "../../../../core/quota/bans.ts";
+import { type TellDenied, tellingDenied } from "../../../redis/denied-rights.ts";
+import { type StoreFailure, toStoreFailure } from "../../../redis/store-failure.ts";
+import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
+import { type DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
+import type { WindowTotal } from "../../count-corrections.ts";
+import type { AdminEvent } from "../../quota-store.ts";
+import type { QuotaClient } from "../quota-client.ts";
+import { parseBan } from "../stored-bans.ts";
+import { type BanChange, banChangeOf, type ToldBan } from "./invalidation-message.ts";
+import { createInvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
+import {
+  InvalidationSubscriber,
+  type InvalidationSubscriberOptions,
+} from "./invalidation-subscriber.ts";
+import { PendingEvents } from "./pending-events.ts";
+import { type RecentBan, ToldBans } from "./told-bans.ts";
+
+export type AccountChangesOptions = {
+  readonly quotaClient: QuotaClient;
+  readonly decisionCache: DecisionCache;
+  /** Called with the changes that commands made. */
+  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /** See RedisQuotaStoreOptions. */
+  readonly logsOwnChanges?: boolean | undefined;
+  /** See InvalidationSubscriberOptions. */
+  readonly probed: (failure: StoreFailure | undefined) => void;
+  readonly tellDenied: TellDenied;
+};
+
+/** Tells all gateways about changes of accounts, and this one about those of the others. */
+export class AccountChanges {
+  readonly #options: AccountChangesOptions;
+  readonly #publisher: InvalidationPublisher;
+  readonly #subscriber: InvalidationSubscriber;
+  readonly #pending: PendingEvents;
+  readonly #toldBans = new ToldBans();
+
+  constructor(options: AccountChangesOptions) {
+    const { quotaClient, decisionCache, probed, tellDenied } = options;
+    this.#options = options;
+    this.#pending = new PendingEvents(quotaClient);
+    const channel = createInvalidationChannel(quotaClient.prefix);
+    this.#publisher = new InvalidationPublisher(quotaClient, tellDenied, channel);
+    const heard: InvalidationSubscriberOptions = {
+      quotaClient,
+      learn: (id, totals, nowMs) => decisionCache.learnCounts(parseAccountId(id), totals, nowMs),
+      invalidate: (ids, banChange, toldBans) => {
+        if (ids !== undefined) void this.#forget(ids.map(parseAccountId), banChange, toldBans);
+        else {
+          decisionCache.invalidate();
+          this.#toldBans.forget();
+        }
+      },
+      distrust: () => {
+        decisionCache.distrust();
+        this.#toldBans.forget();
+      },
+      pending: (isUntold) => this.#tellPending(isUntold),
+      probed,
+      tellDenied,
+    };
+    this.#subscriber = new InvalidationSubscriber(heard, channel);
+  }
+
+  /**
+   * Makes every gateway drop its cached decisions of the account. One gateway reports a command's
+   * change. Rejects with StoreFailure; in this case a change that waits in the store, or that this
+   * process logs by itself, is told again later.
+   */
+  async tellEverywhere(event: AdminEvent): Promise<void> {
+    const { accountRef } = event;
+    const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
+    const toldBan = toldBanOf(event);
+    const forgotten = this.#forgetOne(accountRef, toldBan);
+    const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
+    const unkept = await kept?.catch(toStoreFailure);
+    const id = accountId(accountRef);
+    const published = this.#publisher.publish(id, { toldBan, isPending: !logsOwnChanges });
+    const unpublished = await published.catch(toStoreFailure);
+    if (unpublished && logsOwnChanges) this.#publisher.publishSoon(id, toldBan);
+    await forgotten;
+    const failure = unpublished ?? unkept;
+    if (failure) throw failure;
+  }
+
+  /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
+  async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
+    void this.#forget(accountRefs);
+    await this.#publisher.publishAll(accountRefs.map(accountId));
+  }
+
+  /**
+   * Makes every gateway drop the ban that it may know of an account that has none in the store at
+   * `atMs` of its clock. Rejects with StoreFailure.
+   */
+  async liftEverywhere(accountRef: AccountRef, atMs: number): Promise<void> {
+    const id = accountId(accountRef);
+    const toldBan = { id, atMs, ban: undefined };
+    void this.#forgetOne(accountRef, toldBan);
+    await this.#publisher.publish(id, { toldBan });
+  }
+
+  /** See InvalidationPublisher.publishSoon. */
+  tellBanSoon(accountRef: AccountRef, atMs: number, ban: Ban): void {
+    const id = accountId(accountRef);
+    this.#publisher.publishSoon(id, { id, atMs, ban });
+  }
+
+  /** See InvalidationPublisher.tellCounts. */
+  tellCounts(accountRef: AccountRef, totals: readonly WindowTotal[], nowMs: number): void {
+    this.#publisher.tellCounts(accountId(accountRef), totals, nowMs);
+  }
+
+  close(): void {
+    this.#subscriber.close();
+    this.#publisher.close();
+  }
+
+  /**
+   * Drops the cached decisions of the accounts, but no count that still holds. The bans that they may
+   * have are read again, because a known ban holds while the store is unreachable, whether or not its
+   * account has asked since. A ban that a message carries is kept only if it cannot be read, because
+   * the message of an earlier change may arrive after that of a later one.
+   */
+  async #forget(
+    accountRefs: readonly AccountRef[],
+    banChange?: BanChange,
+    toldBans: readonly ToldBan[] = [],
+  ): Promise<void> {
+    const { decisionCache } = this.#options;
+    const told = new Set(toldBans.map(({ id }) => id));
+    for (const one of toldBans) this.#toldBans.hear(one);
+    for (const accountRef of accountRefs) {
+      const id = accountId(accountRef);
+      // An earlier version may have lifted its ban, and does not say when.
+      const atMs = this.#latestNow(accountRef);
+      if (!told.has(id)) this.#toldBans.hear({ id, atMs, ban: undefined });
+    }
+    const mayBeBanned = accountRefs.filter((accountRef) => {
+      const hadBan = decisionCache.lastKnown(accountRef)?.ban !== undefined;
+      if (banChange === undefined) decisionCache.invalidate(accountRef);
+      else decisionCache.keepCounts(accountRef);
+      return banChange === "banned" || hadBan;
+    });
+    if (mayBeBanned.length > 0) await this.#learnBans(mayBeBanned);
+  }
+
+  /**
+   * One call stands for all accounts that a message names, because each change is noted at each call
+   * that is under way.
+   */
+  async #learnBans(accountRefs: readonly AccountRef[]): Promise<void> {
+    const { decisionCache } = this.#options;
+    const call = decisionCache.beginCall();
+    const learned = accountRefs.map(async (accountRef) => {
+      const read = await this.#readBan(accountRef).catch(() => this.#recentBan(accountRef));
+      // It changed meanwhile, so that its ban may be another one.
+      if (isInvalidated(call, accountId(accountRef))) return this.#learnBans([accountRef]);
+      if (read !== undefined)
+        decisionCache.learnBan(accountRef, read.ban, read.atMs, read.toldMsAgo);
+    });
+    // The next request of an account whose ban is unknown asks the store.
+    await Promise.allSettled(learned);
+    decisionCache.endCall(call);
+  }
+
+  #forgetOne(accountRef: AccountRef, toldBan: ToldBan | undefined): Promise<void> {
+    if (toldBan === undefined) return this.#forget([accountRef]);
+    return this.#forget([accountRef], banChangeOf(toldBan), [toldBan]);
+  }
+
+  #latestNow(accountRef: AccountRef): number {
+    return this.#options.quotaClient.clockOf(bucketOf(accountRef)).latestNow();
+  }
+
+  #recentBan(accountRef: AccountRef): RecentBan | undefined {
+    return this.#toldBans.recent(accountId(accountRef), this.#latestNow(accountRef));
+  }
+
+  async #readBan(accountRef: AccountRef): Promise<RecentBan | undefined> {
+    const { ask, keyOf } = this.#options.quotaClient;
+    const text = await ask("hget", keyOf(accountRef), ["b"]);
+    const ban = typeof text === "string" ? parseBan(text) : undefined;
+    return ban && { ban, atMs: this.#latestNow(accountRef) };
+  }
+
+  /**
+   * Reports the changes that wait in the store. If they cannot be read now, they keep waiting. If no
+   * message has told of them, this gateway tells the others until the store takes the message.
+   */
+  #tellPending(isUntold = false): void {
+    const { onAdminEvent, tellDenied } = this.#options;
+    if (onAdminEvent === undefined) return;
+    const tell = (events: readonly AdminEvent[]) => {
+      for (const event of events) {
+        if (isUntold) {
+          const toldBan = toldBanOf(event);
+          void this.#forgetOne(event.accountRef, toldBan);
+          this.#publisher.publishSoon(accountId(event.accountRef), toldBan);
+        }
+        onAdminEvent(event);
+      }
+    };
+    const what = `HGETALL or to DEL ${this.#pending.key}`;
+    tellingDenied(tellDenied, what, this.#pending.take()).then(tell, () => undefined);
+  }
+}
+
+function toldBanOf(event: AdminEvent): ToldBan | undefined {
+  if (!("imposed" in event)) return undefined;
+  const { accountRef, atMs, imposed } = event;
+  const id = accountId(accountRef);
+  if (imposed === undefined) return { id, atMs, ban: undefined };
+  const { untilMs, window, offences } = imposed;
+  return { id, atMs, ban: { untilMs, lengthMs: untilMs - atMs, window, offences } };
+}

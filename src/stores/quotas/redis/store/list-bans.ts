@@ -1,0 +1,70 @@
+import { errorMessage } from "../../../../base/messages.ts";
+import type { RedisNode } from "../../../redis/link.ts";
+import { scanKeys } from "../../../redis/scan-keys.ts";
+import { replyList, withTimeout } from "../../../redis/store-failure.ts";
+import { type AccountRef, parseAccountId } from "../../account-ref.ts";
+import type { AccountBan, OnMissing } from "../../quota-store.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
+import { parseBan } from "../stored-bans.ts";
+
+/**
+ * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
+ * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
+ * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
+ * requests. `now` is the store's test clock, in milliseconds. Rejects if the store cannot be reached; on
+ * a Cluster only without `onMissing`.
+ */
+export async function listBans(
+  quotaClient: QuotaClient,
+  now?: () => number,
+  onMissing?: OnMissing,
+): Promise<AccountBan[]> {
+  const found = new Map<string, AccountBan>();
+  for (const node of await quotaClient.link.masters()) {
+    try {
+      for await (const [id, ban] of bansOn(node, quotaClient, now)) found.set(id, ban);
+    } catch (error) {
+      if (node.part === undefined || onMissing === undefined) throw error;
+      onMissing({ ...node.part, why: errorMessage(error) });
+    }
+  }
+  return [...found.values()].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
+}
+
+async function* bansOn(
+  node: RedisNode,
+  quotaClient: QuotaClient,
+  now?: () => number,
+): AsyncGenerator<[string, AccountBan]> {
+  const nowMs = now ? now() : await timeOf(node);
+  const pages = scanKeys(node, quotaClient.prefix, { pattern: ":{*}:*:*", type: "hash" });
+  for await (const keys of pages) yield* await bansOf(quotaClient, keys, nowMs);
+}
+
+async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], nowMs: number) {
+  const found: [string, AccountBan][] = [];
+  await Promise.all(
+    keys.map(async (key) => {
+      const text = await ask("hget", key, ["b"]);
+      const ban = typeof text === "string" ? parseBan(text) : undefined;
+      const { environment, account } = accountOf(key, prefix);
+      if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
+      found.push([
+        `${environment}:${account}`,
+        { environment, account, ban, leftMs: ban.untilMs - nowMs },
+      ]);
+    }),
+  );
+  return found;
+}
+
+/** The account of a key that `accountKey` made; the prefix may hold colons too. */
+function accountOf(key: string, prefix: string): AccountRef {
+  return parseAccountId(key.slice(key.indexOf(":", prefix.length + 1) + 1));
+}
+
+async function timeOf(node: RedisNode): Promise<number> {
+  const reply = await withTimeout(node.send("time", []), REPLY_LATE_MS);
+  const [seconds, micros] = replyList(reply) as [string, string];
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+}

@@ -1,0 +1,185 @@
+import type { Reporter } from "../../../../telemetry/log/log.ts";
+import type { Link } from "../../../redis/link.ts";
+import { toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
+import { type AccountRef, accountId } from "../../account-ref.ts";
+import { type DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
+import type { LostCount } from "../../count-corrections.ts";
+import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
+
+export type EvictionWatcher = {
+  /** Whether Redis may evict counters to make room, as far as it is known. */
+  unsafe(): boolean;
+  stop(): void;
+};
+
+const EACH_MS = 60_000;
+/** The interval until the first answer, which is shorter. */
+const FIRST_MS = 2_000;
+
+/**
+ * Warns when Redis may evict counters to make room: at the start, and once a minute if that
+ * changed. An evicted account starts again with its whole quota. Asks with INFO, which connecting
+ * needs anyway, because CONFIG is a right that a gateway should not have.
+ */
+export function watchEviction(
+  link: Pick<Link, "masters" | "tried">,
+  shown: string,
+  report: Reporter,
+  eachMs = EACH_MS,
+): EvictionWatcher {
+  let known = "noeviction";
+  let answered = false;
+  let silent = false;
+  let timer: NodeJS.Timeout | undefined;
+  let stopped = false;
+
+  async function look(): Promise<void> {
+    const policies: string[] = [];
+    for (const node of await link.masters()) {
+      const info = String(await withTimeout(node.send("info", ["memory"]), REPLY_LATE_MS));
+      policies.push(/^maxmemory_policy:(\S+)/m.exec(info)?.[1] as string);
+    }
+    answered = true;
+    const policy = policies.find((each) => each !== "noeviction") ?? "noeviction";
+    if (policy === known) return;
+    known = policy;
+    if (policy === "noeviction") {
+      return report("info", "store_evicts_no_more", { store: shown, maxmemoryPolicy: policy });
+    }
+    const advice = "it may drop counters and bans when memory is short: set noeviction";
+    report("warn", "store_evicts", { store: shown, maxmemoryPolicy: policy, why: advice });
+  }
+
+  /**
+   * An unreachable store is no reason for this warning. A store that denies INFO is reported once.
+   */
+  function unknown(error: unknown): void {
+    if (toStoreFailure(error).code !== "NOPERM" || silent) return;
+    silent = true;
+    answered = true;
+    const why =
+      "the user has no right to INFO, or Redis has no such command, so the eviction policy is not known";
+    report("debug", "store_eviction_unknown", { store: shown, why });
+  }
+
+  async function again(): Promise<void> {
+    await look().catch(unknown);
+    if (!stopped) timer = setTimeout(() => void again(), answered ? eachMs : FIRST_MS).unref();
+  }
+  void link.tried.then(again);
+  return {
+    unsafe: () => known !== "noeviction",
+    stop: () => {
+      stopped = true;
+      clearTimeout(timer);
+    },
+  };
+}
+
+const SPLIT_EACH_MS = 500;
+/** A planned failover is not reported here: the outage and its end are reported in any case. */
+const SPLIT_TOLD_FROM_MS = 1_000;
+
+/**
+ * Reports when the Sentinels have not agreed on one master for a while, and when they agree again.
+ */
+export function watchSplit(
+  link: Pick<Link, "split">,
+  shown: string,
+  report: Reporter,
+): { stop(): void } {
+  let sinceMs: number | undefined;
+  let isTold = false;
+  const look = () => {
+    const why = link.split();
+    if (why === undefined) {
+      if (isTold) report("info", "store_united", { store: shown });
+      sinceMs = undefined;
+      isTold = false;
+      return;
+    }
+    sinceMs ??= performance.now();
+    if (isTold || performance.now() - sinceMs < SPLIT_TOLD_FROM_MS) return;
+    isTold = true;
+    report("warn", "store_split", { store: shown, why });
+  };
+  const timer = setInterval(look, SPLIT_EACH_MS).unref();
+  return { stop: () => clearInterval(timer) };
+}
+
+const CLOCK_EACH_MS = 1_000;
+/** A process without heartbeats asks for the time so often. */
+const CLOCK_OLD_MS = 10_000;
+/** Clocks that differ by no more, or for fewer looks in a row, are not reported. */
+const CLOCK_DIFFERS_FROM_MS = 5_000;
+const CLOCK_LOOKS = 3;
+/** A store that does not answer delays the start of a gateway by at most this. */
+const CLOCK_FIRST_LATE_MS = 250;
+
+/**
+ * Reports when this machine's clock differs from that of the store, and when it does no more
+ * (docs/operations.md#clocks). Learns the store's clock where no heartbeat does. `known` resolves
+ * with the first answer, or without one soon.
+ */
+export function watchClock(
+  { clockOf, learnClock, link }: Pick<QuotaClient, "clockOf" | "learnClock" | "link">,
+  shown: string,
+  report: Reporter,
+): { readonly known: Promise<void>; stop(): void } {
+  const clock = clockOf(0);
+  let looks = 0;
+  let isTold = false;
+  const learn = async (lateMs: number) => {
+    if (clock.ageMs < CLOCK_OLD_MS || !link.health().ok) return;
+    await learnClock(0, lateMs).catch(() => undefined);
+  };
+  const look = async () => {
+    await learn(REPLY_LATE_MS);
+    const aheadMs = -clock.aheadOfMachineMs;
+    looks = Math.abs(aheadMs) > CLOCK_DIFFERS_FROM_MS ? looks + 1 : 0;
+    if (isTold && looks === 0) {
+      isTold = false;
+      report("info", "clock_agrees", { store: shown, aheadMs });
+    } else if (!isTold && looks >= CLOCK_LOOKS) {
+      isTold = true;
+      const why = "the clock of this machine and that of the store differ: both need NTP";
+      report("warn", "clock_differs", { store: shown, aheadMs, why });
+    }
+  };
+  const timer = setInterval(() => void look(), CLOCK_EACH_MS).unref();
+  const known = link.tried.then(() => learn(CLOCK_FIRST_LATE_MS));
+  return { known, stop: () => clearInterval(timer) };
+}
+
+/** The pause between two lines about losses: a loss seldom concerns only one account. */
+const LOSSES_EACH_MS = 60_000;
+/** The message that an account was reset may come so much later than its new count. */
+const RESET_HEARD_MS = 1_000;
+
+/**
+ * Reports, at most once a minute, that the store has lost charges that it had reported: after a
+ * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
+ * used up the window may use it again. Counts that a reset lowered are not lost.
+ */
+export function lostCountReporter(
+  shown: string,
+  report: Reporter,
+  decisionCache: Pick<DecisionCache, "beginCall" | "endCall">,
+) {
+  let toldMs = Number.NEGATIVE_INFINITY;
+  let isWaiting = false;
+  return (accountRef: AccountRef, lost: LostCount): void => {
+    if (isWaiting || performance.now() - toldMs < LOSSES_EACH_MS) return;
+    isWaiting = true;
+    const invalidated = decisionCache.beginCall();
+    setTimeout(() => {
+      isWaiting = false;
+      decisionCache.endCall(invalidated);
+      if (isInvalidated(invalidated, accountId(accountRef))) return;
+      toldMs = performance.now();
+      const { environment, account } = accountRef;
+      const why = "the store has lost charges of a window that is not over";
+      report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
+    }, RESET_HEARD_MS).unref();
+  };
+}
