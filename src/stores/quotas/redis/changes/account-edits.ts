@@ -97,7 +97,8 @@ export class AccountEdits {
     const giveUpMs = performance.now() + REPLY_LATE_MS;
     await ensureClock(bucketOf(accountRef), REPLY_LATE_MS);
     const leftMs = Math.max(0, giveUpMs - performance.now());
-    return withTimeout(runOnAccounts(script, [keyOf(accountRef)], args, giveUpMs), leftMs);
+    const reply = runOnAccounts(script, [keyOf(accountRef)], args, giveUpMs);
+    return withTimeout(reply, leftMs, REPLY_LATE_MS);
   }
 
   /**

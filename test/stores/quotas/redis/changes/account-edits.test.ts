@@ -29,7 +29,7 @@ it("a change by hand is given up two seconds after it was asked for, the time th
   const edits = new AccountEdits(quotaClient, {} as AccountChanges, "redis://…");
   const endMs = performance.now() + REPLY_LATE_MS;
   const ends: unknown[] = [];
-  edits.liftBan(account("a")).catch(({ code }) => ends.push(code));
+  edits.liftBan(account("a")).catch(({ code, message }) => ends.push(code, message));
   const pass = async (ms: number) => {
     // A timer that is due waits for what was received meanwhile.
     for (let i = 0; i < 5; i++) await new Promise(setImmediate);
@@ -38,5 +38,8 @@ it("a change by hand is given up two seconds after it was asked for, the time th
     return [...ends];
   };
   assert.deepEqual(await pass(REPLY_LATE_MS - CLOCK_MS - 1), []);
-  assert.deepEqual([await pass(1), giveUps], [["late"], [endMs]]);
+  assert.deepEqual(
+    [await pass(1), giveUps],
+    [["late", `Redis: no answer in ${REPLY_LATE_MS} ms`], [endMs]],
+  );
 });
