@@ -62,7 +62,8 @@ it(
 
     const files = limitFiles(pid, "3");
     await served.rewrite({ limits: { drain: "2s" } });
-    await eventually(() => assert.equal(refusals().length, 1));
+    // A save may be noticed twice.
+    await eventually(() => assert.ok(refusals().length >= 1));
     const { status, body } = await reload();
     assert.equal(status, 409);
     const why =
@@ -72,8 +73,7 @@ it(
     for (const refusal of each(refusals())) assert.equal(refusal.why, why);
     assert.ok(!served.said.some(({ kind }) => kind === "config_reloaded"));
 
-    // A reload that somebody asked for is told in the log, and none of the three further tries. A save
-    // may be noticed twice.
+    // A reload that somebody asked for is told in the log, and none of the three further tries.
     const told = refusals().length;
     await sleep(3_500);
     limitFiles(pid, files);
