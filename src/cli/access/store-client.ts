@@ -191,7 +191,7 @@ function untold(onMissing: OnMissing): OnMissing {
 }
 
 async function tellHistory(
-  { config, now, keys, quotas }: Stores,
+  { config, keys, quotas }: Stores,
   { id, environment, plan, period }: HistoryQuery,
   tell: (rows: readonly DayReport[]) => void,
   missing: OnMissing,
@@ -203,7 +203,7 @@ async function tellHistory(
   if (found?.ok === false) return notFound(found);
   const includedOf = monthlyIncluded(period, config);
   const filter = { environment, plan, account: found?.subject.account, includedOf };
-  const spans = spansOf(period, now());
+  const spans = spansOf(period, await quotas.readNow());
   for await (const rows of readHistory(quotas, records.accounts, spans, filter, missing)) {
     tell(rows);
   }

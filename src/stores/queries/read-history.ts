@@ -165,7 +165,10 @@ export function includedOfMonth({
   return [...planBounds.keys()].some((plan) => includedOf(plan)) ? includedOf : undefined;
 }
 
-/** The store's clock may be ahead of the clock here, so its day is shown too. */
+/**
+ * `nowMs` is of the store's clock. The clocks of a Cluster's nodes differ, and one that is ahead may
+ * have begun the next day, which is shown too.
+ */
 export function spansOf(period: Period, nowMs: number): AccountSpans {
   if ("month" in period) {
     const span = monthRange(period.month) as DaySpan;

@@ -256,6 +256,13 @@ export interface QuotaAdmin {
   whyUnsaved(): Promise<string | undefined>;
 
   /**
+   * The store's time in Unix milliseconds, which is asked for if it is unknown. By this machine's
+   * clock if the user of the store has no right to it, or if the one node of a Cluster that is asked
+   * does not answer. Rejects if the store is unreachable.
+   */
+  readNow(): Promise<number>;
+
+  /**
    * The usage of each of the accounts by UTC day, oldest day first, in the order of the accounts.
    * Days without usage are left out (docs/reference/history.md), and so are all accounts in a
    * missing part.

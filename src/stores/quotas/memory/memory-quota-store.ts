@@ -288,6 +288,10 @@ class MemoryStore implements QuotaStore {
     return this.#saver.whyUnsaved();
   }
 
+  readNow(): Promise<number> {
+    return Promise.resolve(this.#now());
+  }
+
   history(accountRefs: readonly AccountRef[], span: DaySpan): Promise<readonly DayUsage[][]> {
     return this.#days.read(accountRefs, span);
   }

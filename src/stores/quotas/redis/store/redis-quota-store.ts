@@ -6,7 +6,7 @@ import type { Limit } from "../../../../core/quota/windows.ts";
 import { deniedReporter } from "../../../redis/denied-rights.ts";
 import { connectRedis } from "../../../redis/engines/single-link.ts";
 import { type CountedLink, countingLink } from "../../../redis/link.ts";
-import { type StoreFailure, withTimeout } from "../../../redis/store-failure.ts";
+import { type StoreFailure, toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../../account-ref.ts";
 import { Batcher } from "../../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
@@ -232,6 +232,15 @@ class RedisQuotaStore implements QuotaStore {
     onMissing?: OnMissing,
   ): Promise<ResetWindow[]> {
     return this.#edits.reset(accountRef, scope, onMissing);
+  }
+
+  async readNow(): Promise<number> {
+    const { ensureClock, clockOf } = this.#quotaClient;
+    await ensureClock(0, REPLY_LATE_MS)?.catch((error: unknown) => {
+      const isRefused = toStoreFailure(error).code === "NOPERM";
+      if (!isRefused && !this.#link.clustered) throw error;
+    });
+    return this.#options.now?.() ?? clockOf(0).now();
   }
 
   history(
