@@ -23,6 +23,8 @@ type Options = {
   readonly retryMs?: number;
   /** Whether senders pause as those of a gateway do. */
   readonly isPaced?: boolean;
+  /** The clock of the senders' machine. Default: that of the store. */
+  readonly machineNow?: () => number;
 };
 
 export const memory = (now: () => number) => {
@@ -59,7 +61,7 @@ export class Billing implements AsyncDisposable {
 
   send(quotas: QuotaStore): UsageEventSender {
     const { includedOfMonth, anchor, historyMs = 400 * DAY_MS, retryMs = 20 } = this.#options;
-    const { isPaced = false } = this.#options;
+    const { isPaced = false, machineNow = () => this.nowMs } = this.#options;
     const isReady = () => this.isReady;
     const included = includedOfMonth ? [{ window: "month", limit: includedOfMonth } as const] : [];
     const bounds = { observe: [], included } as never;
@@ -84,7 +86,7 @@ export class Billing implements AsyncDisposable {
       },
       quotas,
       log: createLog({ write: (line) => void this.said.push(JSON.parse(line)) }, "debug"),
-      now: () => this.nowMs,
+      now: machineNow,
       ...(!isPaced && { everyMs: 20, retryMs }),
     });
     this.#senders.push(sender);

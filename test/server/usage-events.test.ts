@@ -92,6 +92,21 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
       assert.equal(billing.lines("usage").length, 3);
     });
 
+    it("are sent when their day closes by the clock of the store, while the gateway's is behind", async () => {
+      await using receiver = await startUsageReceiver();
+      const machineNow = () => START;
+      await using billing = new Billing({ receiver, open: openEngine(), machineNow });
+      const store = await billing.openStore();
+      billing.send(store);
+      for (let day = 0; day < 3; day++) {
+        await billing.charge(store, "acme", day + 1);
+        billing.nowMs += DAY_MS;
+        await eventually(() => assert.equal(receiver.all().length, day + 1));
+      }
+      assert.deepEqual(receiver.units(), billing.charged);
+      assert.equal(receiver.messages[2]?.signedS, START / 1_000, "the signature has its own time");
+    });
+
     it("are marked with the days without usage that follow, so that those are not read again", async () => {
       await using receiver = await startUsageReceiver();
       await using billing = new Billing({ receiver, open: openEngine() });

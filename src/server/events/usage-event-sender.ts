@@ -17,9 +17,9 @@ import { type AccountDay, usageMessage } from "./usage-event.ts";
 type UsageEventSources = {
   readonly config: () => Pick<Config, "events" | "historyMs" | "planBounds" | "storePrefix">;
   readonly keys: Pick<KeyStore, "records" | "ready">;
-  readonly quotas: Pick<QuotaStore, "history" | "partOf" | "usageMarks">;
+  readonly quotas: Pick<QuotaStore, "history" | "partOf" | "readNow" | "usageMarks">;
   readonly log: Log;
-  /** Unix milliseconds. */
+  /** Unix milliseconds, of the clock that signs messages. Days close by that of the store. */
   readonly now: () => number;
   /** How often it looks for a day that has closed. */
   readonly everyMs?: number;
@@ -124,10 +124,13 @@ export class UsageEventSender {
 
   /** Sends what is to be sent. Resolves with the pause until the next look; never rejects. */
   async #look(): Promise<number> {
-    const { config, keys, now, retryMs = RETRY_MS } = this.#sources;
+    const { config, keys, quotas, retryMs = RETRY_MS } = this.#sources;
     const { events, historyMs } = config();
-    const closedDay = lastClosedDay(now());
     if (events === undefined || historyMs === undefined || !isWanted(events)) return this.#everyMs;
+    const nowMs = await quotas.readNow().catch(() => undefined);
+    // The store is unreachable, which has a line of its own.
+    if (nowMs === undefined) return this.#everyMs;
+    const closedDay = lastClosedDay(nowMs);
     if (closedDay <= this.#doneDay || !keys.ready) return this.#everyMs;
     const outcome = await this.#send(events, historyMs, closedDay);
     if (outcome === "done") this.#doneDay = closedDay;
