@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { test } from "vitest";
+import { onTestFinished, test, vi } from "vitest";
 import { openBlackHole } from "../support/black-hole.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
+import { startTestGateway } from "../support/gateway/house.ts";
 import { KEY, type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { eventually } from "../support/poll.ts";
 import { SECRET, startWebhookReceiver } from "../support/webhook-receiver.ts";
@@ -137,4 +138,20 @@ test("a sink that accepts and never reads costs no answer and one connection, an
   assert.match(metrics, /^tollgate_events_dropped_total 0$/m);
   const { code, signal } = await served.running.stop();
   assert.deepEqual([code, signal], [0, null]);
+});
+
+test("an event has one time, in its line and in the message", async () => {
+  await using receiver = await startWebhookReceiver();
+  const config = { events: { url: receiver.url, secret: SECRET, kinds: ["all"] } };
+  await using house = await startTestGateway({ config });
+  const startMs = Date.now();
+  let readings = 0;
+  // Two readings of this clock are never the same.
+  vi.spyOn(Date, "now").mockImplementation(() => startMs + readings++);
+  onTestFinished(() => void vi.restoreAllMocks());
+  assert.ok((await house.gateway.reload()).ok);
+  const sent = await eventually(() => receiver.received[0]?.events ?? assert.fail("not yet"));
+  const logged = house.said.filter(({ msg }) => msg === "event");
+  const told = ({ kind, time }: Readonly<Record<string, unknown>>) => ({ kind, time });
+  assert.deepEqual(logged.map(told), sent.map(told));
 });

@@ -74,10 +74,10 @@ export class RunningGateway implements ServedGateway {
       applyConfig: (change) => dataPlane.applyConfig(change),
       adopted: (adopted) => this.#adopted(adopted),
     });
-    options.log.onEvent((kind, details) => {
+    options.log.onEvent((kind, details, time) => {
       // Many at once, acknowledged already, and kept in the history.
       if (kind === "usage") return;
-      this.takeEvent({ kind, time: this.#now(), gateway: this.#name, ...details });
+      this.takeEvent({ kind, time, gateway: this.#name, ...details });
     });
     if (options.supervised !== true) {
       this.#duties = new GatewayDuties({

@@ -32,7 +32,12 @@ export type Log = {
   onEvent(listener: EventListener): void;
 };
 
-export type EventListener = (kind: EventKind, details: Readonly<Record<string, unknown>>) => void;
+/** `timeMs` is the `time` of the event's line. */
+export type EventListener = (
+  kind: EventKind,
+  details: Readonly<Record<string, unknown>>,
+  timeMs: number,
+) => void;
 
 /** Messages that name their gateway, because an audit over several logs tells gateways apart. */
 const NAMED = new Set(
@@ -46,11 +51,10 @@ const NAMED = new Set(
  * whose row has it.
  */
 export function createLog(destination: DestinationStream, level: LogLevel, gateway?: string): Log {
-  const logger = pino(
-    { level, base: null, formatters: { level: (label) => ({ level: label }) } },
-    destination,
-  );
-  const events = logger.child({}, { level: eventsLevel(level) });
+  const options = { base: null, formatters: { level: (label: string) => ({ level: label }) } };
+  const logger = pino({ ...options, level }, destination);
+  // The line of an event has the time that its listener is told.
+  const events = pino({ ...options, level: eventsLevel(level), timestamp: false }, destination);
   let heard: EventListener = () => {};
   const tell =
     (grade: Exclude<LogLevel, "silent">): LogFn =>
@@ -58,8 +62,9 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
       if (!isEvent(event)) {
         return logger[grade](NAMED.has(event) ? { gateway, ...details } : details, event as string);
       }
-      events[grade]({ kind: event, gateway, ...details }, "event");
-      heard(event, details);
+      const time = Date.now();
+      events[grade]({ time, kind: event, gateway, ...details }, "event");
+      heard(event, details, time);
     };
   return {
     debug: tell("debug"),
