@@ -10,6 +10,9 @@ export type ReceivedSpan = {
   readonly name: string;
   readonly kind: "SERVER" | "CLIENT" | "INTERNAL";
   readonly failed: boolean;
+  /** Unix nanoseconds. */
+  readonly startNs: bigint;
+  readonly endNs: bigint;
   /** From its start to its end. */
   readonly durationMs: number;
   /** Whether its parent is a span of another process, as the sender says. */
@@ -132,6 +135,8 @@ function spansIn({ resourceSpans }: Wire): ReceivedSpan[] {
         kind: KINDS[span.kind as 2 | 3] ?? "INTERNAL",
         hasRemoteParent: (Number(span.flags) & REMOTE_PARENT) !== 0,
         failed: (span.status as { code?: number } | undefined)?.code === 2,
+        startNs: BigInt(span.startTimeUnixNano),
+        endNs: BigInt(span.endTimeUnixNano),
         durationMs: Number(BigInt(span.endTimeUnixNano) - BigInt(span.startTimeUnixNano)) / 1e6,
         attributes: plain(span.attributes),
         resource: plain((one.resource as Wire).attributes),

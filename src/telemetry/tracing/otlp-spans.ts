@@ -83,10 +83,10 @@ export function createTracing(tracer: Tracer, meter: Meter): Tracing {
   };
   return {
     begin: (rawHeaders, headMs = 0, foreignKeys = []) => {
-      const startMs = headMs === 0 ? undefined : Date.now() - headMs;
+      const beganMs = performance.now() - headMs;
       const received = readTraceContext(rawHeaders);
       const parent = parentOf(received, foreignKeys);
-      return new ServerSpan(instruments, { received, parent }, startMs);
+      return new ServerSpan(instruments, { received, parent }, beganMs);
     },
   };
 }
@@ -97,29 +97,36 @@ class ServerSpan implements RequestSpan {
   readonly #received: TraceContext | undefined;
   readonly #span: Span;
   readonly #context: Context;
-  /** Unix milliseconds, if it began before it was made: then its line says how long it lasted. */
-  readonly #startMs: number | undefined;
+  /**
+   * Turns performance.now() into Unix milliseconds for all spans of the request. The SDK would read
+   * Date.now() for each, whose whole milliseconds would let an attempt end after its request.
+   */
+  readonly #originMs = Date.now() - performance.now();
+  /** On performance.now(). */
+  readonly #beganMs: number;
   #forwards = 0;
   #last: ClientSpan | undefined;
 
   constructor(
     instruments: Instruments,
     { received, parent }: { readonly received: TraceContext | undefined; readonly parent: Context },
-    startMs: number | undefined,
+    beganMs: number,
   ) {
     this.#instruments = instruments;
-    this.#startMs = startMs;
+    this.#beganMs = beganMs;
     this.#received = received;
     const { tracer } = instruments;
-    const start = startMs === undefined ? {} : { startTime: startMs };
-    const options = { kind: SpanKind.SERVER, ...start };
+    const options = { kind: SpanKind.SERVER, startTime: this.#originMs + beganMs };
     this.#span = tracer.startSpan("HTTP", options, parent);
     this.#context = trace.setSpan(ROOT_CONTEXT, this.#span);
     this.traceId = this.#span.spanContext().traceId;
   }
 
   forward(request: ForwardedRequest): UpstreamSpan {
-    const within = { context: this.#context, received: this.#received, tries: this.#forwards };
+    const within = {
+      ...{ context: this.#context, received: this.#received, tries: this.#forwards },
+      originMs: this.#originMs,
+    };
     this.#forwards += 1;
     this.#last = new ClientSpan(this.#instruments, within, request);
     return this.#last;
@@ -136,8 +143,7 @@ class ServerSpan implements RequestSpan {
     span.setAttributes(attributes);
     span.setAttributes(requestAttributes(entry, facts));
     if (error !== undefined && error !== GONE_ERROR) span.setStatus({ code: SpanStatusCode.ERROR });
-    const startMs = this.#startMs;
-    span.end(startMs === undefined ? undefined : startMs + entry.durationMs);
+    span.end(this.#originMs + this.#beganMs + entry.durationMs);
   }
 }
 
@@ -211,6 +217,8 @@ type ParentContext = {
   readonly received: TraceContext | undefined;
   /** The number of earlier attempts. */
   readonly tries: number;
+  /** The Unix milliseconds at which performance.now() is 0. */
+  readonly originMs: number;
 };
 
 class ClientSpan implements UpstreamSpan {
@@ -220,19 +228,22 @@ class ClientSpan implements UpstreamSpan {
   readonly #span: Span;
   readonly #attributes: Attributes;
   readonly #startMs = performance.now();
+  readonly #originMs: number;
   #status: number | undefined;
   #ended = false;
 
   constructor(
     instruments: Instruments,
-    { context, received, tries }: ParentContext,
+    { context, received, tries, originMs }: ParentContext,
     request: ForwardedRequest,
   ) {
     const { method, origin } = request;
     this.#instruments = instruments;
+    this.#originMs = originMs;
     this.#attributes = { [ATTR_HTTP_REQUEST_METHOD]: method, ...serverOf(origin) };
     const { tracer } = instruments;
-    const span = tracer.startSpan(method, { kind: SpanKind.CLIENT }, context);
+    const startTime = originMs + this.#startMs;
+    const span = tracer.startSpan(method, { kind: SpanKind.CLIENT, startTime }, context);
     this.#span = span;
     const { traceId, spanId, traceFlags } = span.spanContext();
     const sampled = (traceFlags & 1) === 1;
@@ -257,14 +268,15 @@ class ClientSpan implements UpstreamSpan {
       ...(status !== undefined && { [ATTR_HTTP_RESPONSE_STATUS_CODE]: status }),
       ...(error !== undefined && { [ATTR_ERROR_TYPE]: error }),
     };
-    const seconds = (performance.now() - this.#startMs) / 1_000;
+    const endedMs = performance.now();
+    const seconds = (endedMs - this.#startMs) / 1_000;
     this.#instruments.forwarded.record(seconds, { ...this.#attributes, ...outcome });
     if (!this.#span.isRecording()) return;
     this.#span.setAttributes(outcome);
     if (error !== undefined && error !== GONE_ERROR) {
       this.#span.setStatus({ code: SpanStatusCode.ERROR });
     }
-    this.#span.end();
+    this.#span.end(this.#originMs + endedMs);
   }
 }
 
