@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { existsSync } from "node:fs";
-import { cp, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { cp, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "vitest";
@@ -109,6 +109,23 @@ test("every command in CONTRIBUTING.md names a script, a file or a folder that i
   );
   assert.ok(paths.length >= 3);
   for (const path of paths) assert.ok(existsSync(join(ROOT, path)), path);
+});
+
+test("every test that CONTRIBUTING.md runs by its name is there", async () => {
+  const text = await readFile(join(ROOT, "CONTRIBUTING.md"), "utf8");
+  const named = [...text.matchAll(/\bvitest (?:run )?(test\/\S+) -t "([^"]+)"/g)];
+  for (const [command, folder = "", name = ""] of each(named)) {
+    const files = await readdir(join(ROOT, folder), { recursive: true });
+    const tests = files.filter((file) => file.endsWith(".test.ts"));
+    const texts = await Promise.all(
+      tests.map((file) => readFile(join(ROOT, folder, file), "utf8")),
+    );
+    const titles = texts.flatMap((one) => one.match(/\("[^"\n]+"/g) ?? []);
+    assert.ok(
+      titles.some((title) => title.includes(name)),
+      command,
+    );
+  }
 });
 
 test("the 61st request of a Free key is answered as the README shows", async () => {
