@@ -53,6 +53,8 @@ export class LogSpan {
     const ends = runs ? span.lastMs + SILENT_MS >= toMs : span.lastMs >= toMs;
     if (begins && ends) return undefined;
     const [first, last] = [span.firstMs, span.lastMs].map((ms) => formatInstant(ms / 1_000));
-    return `the logs ${begins ? "end" : "begin"} inside it: their first line is of ${first}, their last of ${last}`;
+    const begin = span.firstMs >= toMs ? "begin after" : "begin inside";
+    const end = span.lastMs < fromMs ? "end before" : "end inside";
+    return `the logs ${begins ? end : begin} it: their first line is of ${first}, their last of ${last}`;
   }
 }

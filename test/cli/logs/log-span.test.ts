@@ -26,6 +26,18 @@ describe("the reach of logs", () => {
     assert.match(spanOf(0.5).gapIn(HOUR, null, false) ?? "", /^the logs begin inside it/);
   });
 
+  it("begins after a period or ends before it where none of the period is in it", () => {
+    const why = (...hours: readonly number[]) => {
+      return spanOf(...hours)
+        .gapIn(HOUR, null, false)
+        ?.replace(/:.*/, "");
+    };
+    assert.equal(why(1, 2), "the logs begin after it");
+    assert.equal(why(0.999, 2), "the logs begin inside it");
+    assert.equal(why(-2, 0), "the logs end inside it");
+    assert.equal(why(-2, -0.001), "the logs end before it");
+  });
+
   it("holds the whole life of an account that was created as they began", () => {
     const span = spanOf(0.5, 1);
     assert.equal(span.gapIn(HOUR, NOON + HOUR_MS / 2 - 10_000, false), undefined);

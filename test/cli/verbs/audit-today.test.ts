@@ -45,7 +45,7 @@ describe("audit of the day that runs", () => {
     ["--month", "2026-06", /it is not over, and no window of its length counts/],
     ["--day", "2026-06-02", /it has not begun/],
     ["--month", "2027-01", /it has not begun/],
-    ["--month", "2026-05", /^the logs (begin inside it: their first line|have no line)/],
+    ["--month", "2026-05", /^the logs (begin after it: their first line|have no line)/],
   ])("says why nothing of %s %s is compared", async (option, period, why) => {
     await using house = await openServed("/v1/others");
     const edit = () => [];
