@@ -61,10 +61,8 @@ describe("the house", () => {
   it("describes every room in docs/architecture.md, and no other", () => {
     const page = read("docs/architecture.md");
     const described = [...page.matchAll(/^\| `([\w/]+)\/` \|/gm)].map(([, room]) => room);
-    const rooms = [...SOURCES.keys()].flatMap((path) => {
-      const room = /^src\/(.*)\/[^/]*\.ts$/.exec(path)?.[1];
-      return room === undefined ? [] : [room];
-    });
+    const files = globSync("src/*/**/*.*", { cwd: ROOT });
+    const rooms = files.map((path) => path.replace(/^src\/(.*)\/[^/]*$/, "$1"));
     assert.deepEqual(described.toSorted(), [...new Set(rooms)].sort());
   });
 
