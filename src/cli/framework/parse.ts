@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
-import type { Invocation, Option, Verb } from "./verb.ts";
+import { type Invocation, LOG, type Option, type Verb } from "./verb.ts";
 
 const HELP: Option = { name: "help", summary: "show this" };
 
@@ -76,16 +76,14 @@ function checkArguments(verb: Verb, invocation: Invocation): ParsedArguments {
   ];
   if (missing.length > 0) return { ok: false, message: `Missing ${missing.join(", ")}` };
   const most = args.length + optional.length;
-  if (invocation.args.length > most && !more) {
-    return { ok: false, message: unexpectedArgument(most) };
+  const readsLogs = verb.options.some(({ name }) => name === LOG.name);
+  const lacksLog = readsLogs && invocation.text(LOG.name) === undefined;
+  if (invocation.args.length > most && (!more || lacksLog)) {
+    const taken = most === 0 ? "no argument is" : most === 1 ? "one is" : `${most} are`;
+    // Names the argument by its place, because it may be a key.
+    return { ok: false, message: `Unexpected argument ${most + 1}: ${taken} taken` };
   }
   return { ok: true, invocation };
-}
-
-/** Names an argument by its place, because it may be a key. */
-export function unexpectedArgument(most: number): string {
-  const taken = most === 0 ? "no argument is" : most === 1 ? "one is" : `${most} are`;
-  return `Unexpected argument ${most + 1}: ${taken} taken`;
 }
 
 type Values = Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;

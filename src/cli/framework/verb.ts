@@ -17,7 +17,7 @@ export type Verb = {
   readonly args: readonly string[];
   /** Names of optional arguments, which follow. */
   readonly optional?: readonly string[];
-  /** Whether any number of further arguments may follow. */
+  /** Whether any number of further arguments may follow; they are files of --log if it has that. */
   readonly more?: boolean;
   /** An example, as typed after `tollgate`. */
   readonly example?: string;

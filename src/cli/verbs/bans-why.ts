@@ -10,7 +10,6 @@ import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { nameOfGateway } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
-import { unexpectedArgument } from "../framework/parse.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -52,9 +51,6 @@ export const bansWhy: Verb = {
   async run(invocation, terminal) {
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    if (logFilesOf(invocation, 1).length === 0 && invocation.args.length > 1) {
-      return fail(terminal, EXIT_USAGE, unexpectedArgument(1));
-    }
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
     const told = await whyBanned(invocation, { reached, admins }, terminal);

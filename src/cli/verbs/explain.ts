@@ -10,7 +10,6 @@ import { type OperationResult, refused } from "../access/account-operations.ts";
 import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
-import { unexpectedArgument } from "../framework/parse.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import {
@@ -41,13 +40,10 @@ export const explain: Verb = {
   example: "explain 0b8f4a52-5f0f-4d8c-9a53-c4c9f3a1b0de --log tollgate.log",
   async run(invocation, terminal) {
     const files = logFilesOf(invocation, 1);
-    const [pasted = "", extra] = invocation.args;
+    const [pasted = ""] = invocation.args;
     const id = pasted.trim();
     const admins = parseAdminOptions(invocation);
     if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
-    if (files.length === 0 && extra !== undefined) {
-      return fail(terminal, EXIT_USAGE, unexpectedArgument(1));
-    }
     if (files.length > 0 && (await holdsForeignKey(invocation, terminal))) {
       return fail(terminal, EXIT_USAGE, KEY_IN_ARGUMENT);
     }

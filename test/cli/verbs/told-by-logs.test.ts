@@ -166,9 +166,10 @@ describe("what only logs tell", () => {
   it("is asked for one request at a time", async () => {
     const said = await runVerb(["explain", "r-1", "r-2", "--config", join(folder.path, "no.yaml")]);
     assert.deepEqual([said.status, said.out], [64, ""]);
-    assert.equal(said.err, "Unexpected argument 2: one is taken\n");
+    const wrong = "Unexpected argument 2: one is taken";
+    assert.equal(said.err, `${wrong} (see: tollgate help explain)\n`);
     const why = await runVerb(["bans", "why", "acme", "more", "--config", "no.yaml"]);
-    assert.deepEqual([why.status, why.err], [64, said.err]);
+    assert.deepEqual([why.status, why.err], [64, `${wrong} (see: tollgate help bans why)\n`]);
   });
 
   it("is asked of each gateway, and one that is not there is named once", async () => {
