@@ -69,7 +69,7 @@ describe("the bytes of a response", () => {
     ["HTTP/1.1 100 Continue\r\n\r\n", "unasked"],
     ["HTTP/1.1 101 Switching Protocols\r\n\r\n", "unasked"],
     ["HTTP/1.1 103\r\n\r\n".repeat(11), "interim_overflow"],
-    ["HTTP/1.1 200\r\nContent-Length: x\r\n\r\n", "framing"],
+    ["HTTP/1.1 200\r\nContent-Length: x\r\n\r\n", "length"],
     ["HTTP/1.1 200\r\nTransfer-Encoding: chunked\r\n\r\nx", "chunk"],
     ["HTTP/1.1 200\r\n:", "field"],
     ["HTTP/2", "version"],

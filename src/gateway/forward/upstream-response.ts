@@ -3,6 +3,7 @@ import { replacedFields } from "../../core/http/gateway-fields.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
+import { describeFailure, FAILURE_REASONS } from "../upstreams/failure-reasons.ts";
 import type { ForwardContext } from "./upstream-request.ts";
 
 const FIELDS_MAX = 100;
@@ -19,7 +20,7 @@ export function validateResponse(status: number, raw: readonly string[]): string
   for (let i = 0; i < raw.length; i += 2) {
     if ((raw[i] as string).toLowerCase() !== "transfer-encoding") continue;
     codings += 1;
-    if (codings > 1 || raw[i + 1]?.toLowerCase() !== "chunked") return "transfer coding";
+    if (codings > 1 || raw[i + 1]?.toLowerCase() !== "chunked") return FAILURE_REASONS.coding;
   }
   return undefined;
 }
@@ -37,7 +38,8 @@ export function validateFieldCount(raw: readonly string[]): string | undefined {
 export function failureRefusal({ kind, why }: Pick<RequestFailure, "kind" | "why">): Refusal {
   if (kind === "misframed") return { code: "bad_request", why };
   const isUnreachable = kind === "unreached" || kind === "unanswered";
-  return { code: isUnreachable ? "upstream_unreachable" : "upstream_invalid", why };
+  const code = isUnreachable ? "upstream_unreachable" : "upstream_invalid";
+  return { code, why: describeFailure(why) };
 }
 
 /**

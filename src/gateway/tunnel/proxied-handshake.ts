@@ -83,8 +83,9 @@ const LOST: ReadonlySet<string> = new Set([
 
 /** Converts an error of Node's HTTP client into a failure as the HTTP/1.1 client reports it. */
 export function handshakeFailure(error: Error, sent: boolean, answering: boolean): RequestFailure {
-  const code = "code" in error ? error.code : undefined;
-  const why = code === undefined ? error.message : String(code);
+  const code = "code" in error ? String(error.code) : undefined;
+  // The message of Node's parser says more than its code.
+  const why = code === undefined || code.startsWith("HPE_") ? error.message : code;
   const lost = { sent, reused: false, why };
   const isRefused = !answering && REFUSED_HANDSHAKE.test(why);
   if (!sent || isRefused) return { ...lost, kind: "unreached" };

@@ -92,7 +92,7 @@ export class PoolHealth {
 
   /** A request to the upstream failed, before its head or after it, and the upstream is to blame. */
   failed(upstream: Upstream, { code, why = code }: Refusal, isAnswered = false): void {
-    // The reason alone, such as `line`, does not say that the response was malformed.
+    // The reason alone, such as `a chunk is malformed`, does not say whose response it was.
     upstream.why = code === "upstream_invalid" && why !== code ? `${code}: ${why}` : why;
     if (isAnswered) upstream.brokenInRow += 1;
     else upstream.failuresInRow += 1;

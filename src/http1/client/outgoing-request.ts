@@ -22,7 +22,7 @@ export type RequestFailure = {
   readonly sent: boolean;
   /** Whether the connection had carried a response before: it may have died of old age. */
   readonly reused: boolean;
-  /** For the log: a code of the system or of TLS, `timeout`, `closed`, or the error found. */
+  /** A code of the system or of TLS, `timeout`, `closed`, or the error found. */
   readonly why: string;
 };
 

@@ -1,14 +1,24 @@
 import { type BodyError, BodyParser } from "../parse/body-parser.ts";
-import { type BodyFraming, isFramingError, parseFraming } from "../parse/framing.ts";
+import {
+  type BodyFraming,
+  type FramingError,
+  isFramingError,
+  parseFraming,
+} from "../parse/framing.ts";
 import type { HeadError } from "../parse/head-parser.ts";
 import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
 
 /**
- * Why bytes are no response: the errors of heads and bodies; `framing`: the end of the body cannot
- * be found; `unasked`: a 100 or a 101, which the gateway never asks for; `interim_overflow`: more
- * interim responses than the limits allow.
+ * Why bytes are no response: the errors of heads, of framings and of bodies; `unasked`: a 100 or a
+ * 101, which the gateway never asks for; `interim_overflow`: more interim responses than the limits
+ * allow.
  */
-export type ResponseError = HeadError | BodyError | "framing" | "unasked" | "interim_overflow";
+export type ResponseError =
+  | Exclude<HeadError, "method">
+  | FramingError
+  | BodyError
+  | "unasked"
+  | "interim_overflow";
 
 export type ResponseLimits = {
   /**
@@ -100,7 +110,7 @@ export class ResponseParser {
   #readHead(bytes: Buffer, to: number): ResponseStep {
     const heads = this.#heads;
     this.at = heads.read(bytes, this.at, to);
-    if (heads.error !== undefined) return this.#fail(heads.error);
+    if (heads.error !== undefined) return this.#fail(heads.error as ResponseError);
     const { head } = heads;
     if (head === undefined) return "more";
     return head.status < 200 ? this.#takeInterim(head) : this.#takeFinal(head);
@@ -124,7 +134,7 @@ export class ResponseParser {
     // RFC 9112 6.3: these responses have no body, whatever their fields say.
     const isBodiless = this.#toHead || status === 204 || status === 304;
     const isDoubtful = isFramingError(told);
-    if (isDoubtful && !isBodiless) return this.#fail("framing");
+    if (isDoubtful && !isBodiless) return this.#fail(told);
     const framing = isBodiless || isDoubtful ? 0 : told;
     if (framing === "close") this.#body.startUntilClose();
     else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits(), "chunk");

@@ -150,7 +150,11 @@ export const ACCESS_LOG_FIELDS: Readonly<
     meaning: "The end of the brownout that ran, in Unix seconds",
     absent: "`code` is not `brownout`, or it lasts until the sunset",
   },
-  why: { meaning: "The reason, for people; never shown to the client", absent: "there is none" },
+  why: {
+    meaning:
+      "The reason, for people; if a connection to a backend failed, it can be a code of the system or of TLS; never shown to the client",
+    absent: "there is none",
+  },
   msg: { meaning: "`request`" },
 };
 
