@@ -119,7 +119,7 @@ export const environmentShape = z.strictObject(
     costs: optional(
       z.array(routeCost, "a list of costs").max(1_000, "a list of at most 1000 costs"),
       [],
-      "For paths that belong to no `api`: the units of a request. The first that matches counts; others cost 1.",
+      "For paths that belong to no `api`: the units of a request. The first that matches counts; others cost 1, also a path that the backend reads as one of these.",
     ),
     standing: optional(
       kind.offOr(kind.path),
