@@ -3,7 +3,11 @@ import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "vitest";
 import { upstreamFiles } from "../../../src/base/open-files.ts";
 import { each } from "../../support/each.ts";
-import { startTestUpstream, type TestUpstream } from "../../support/gateway/backend.ts";
+import {
+  startByteUpstream,
+  startTestUpstream,
+  type TestUpstream,
+} from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { A, B, fail, originsOf, poolOf } from "./pool.ts";
 
@@ -159,6 +163,19 @@ describe("healthCheck", () => {
       /^health check: Response does not match the HTTP\/1.1 protocol/,
     );
     garbled.close();
+  });
+
+  it("says of two Content-Length fields that the head has them, and not that the body is too short", async () => {
+    const twice = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok";
+    await using odd = await startByteUpstream((socket) => socket.write(twice));
+    await using pool = poolOf([odd.origin, A], check);
+    await probeOnce(pool);
+    await probeOnce(pool);
+    const [health] = pool.upstreams.health.report();
+    assert.equal(
+      health?.why,
+      "health check: the head has two Content-Length fields, is malformed or breaks off",
+    );
   });
 
   it("never takes out the last one in service, and lets it go when another is back", async () => {
