@@ -55,6 +55,10 @@ describe.concurrent("A client that is slow", () => {
       assert.equal(answer && errorOf(answer).code, "request_timeout");
       assert.equal(onlyValue(answer as never, "Connection"), "close");
     });
+    const line = () => house.lines.find(({ path }) => path === "/v1/dripping");
+    await eventually(() =>
+      assert.equal(line()?.why, "the request was not whole within requestTimeout"),
+    );
     const seen = uploads().find(({ target }) => target === "/v1/dripping");
     assert.equal(seen?.complete, false);
   });

@@ -26,7 +26,7 @@ import { settleMeters } from "../stages/settle.ts";
 import { OpenTunnels } from "../tunnel/open-tunnels.ts";
 import { ConnectionTable, type OpenConnection } from "./connection-table.ts";
 import { createEdgeServer, renewCertificate } from "./edge-server.ts";
-import { errorResponseTo, refusalCodeFor } from "./parser-error.ts";
+import { BODY_REASONS, errorResponseTo, refusalCodeFor } from "./parser-error.ts";
 import { serverLimits, tableLimits, warnOfFileLimit } from "./server-limits.ts";
 import { Timeouts } from "./timeouts.ts";
 
@@ -210,8 +210,7 @@ export class Listener implements ServerHandler {
 
   onRequestError({ error }: IncomingRequest, { listener }: ResponseWriter): void {
     if (error === undefined || !(listener instanceof Exchange)) return;
-    const code = refusalCodeFor(error);
-    listener.onRequestError({ code, why: code });
+    listener.onRequestError({ code: refusalCodeFor(error), why: BODY_REASONS[error] });
   }
 
   onLinger(connection: ServerConnection): void {

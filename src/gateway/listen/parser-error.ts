@@ -7,8 +7,9 @@ import {
   type RefusalCode,
   statusOf,
 } from "../../core/refusal.ts";
-import type { RequestError } from "../../http1/server/incoming-request.ts";
+import type { RequestBodyError, RequestError } from "../../http1/server/incoming-request.ts";
 import { REASON_PHRASES } from "../../http1/write/reason-phrases.ts";
+import { FAILURE_REASONS } from "../upstreams/failure-reasons.ts";
 
 const CODES: Readonly<Record<RequestError, RefusalCode>> = {
   line: "bad_request",
@@ -22,6 +23,15 @@ const CODES: Readonly<Record<RequestError, RefusalCode>> = {
   trailer: "bad_request",
   trailer_overflow: "headers_too_large",
   timeout: "request_timeout",
+};
+
+/** The words of the log. They are those of a response as far as the same rule was broken. */
+export const BODY_REASONS: Readonly<Record<RequestBodyError, string>> = {
+  chunk: FAILURE_REASONS.chunk,
+  extension_overflow: FAILURE_REASONS.extension_overflow,
+  trailer: FAILURE_REASONS.trailer,
+  trailer_overflow: "the trailer fields are over headerBytes or headerCount",
+  timeout: "the request was not whole within requestTimeout",
 };
 
 /**

@@ -5,7 +5,10 @@ import type { ParsedRequestHead } from "../parse/request-head-parser.ts";
 import type { RequestLimits } from "./server-limits.ts";
 
 /** Why bytes are no request, or why one took too long. */
-export type RequestError = HeadError | BodyError | "timeout";
+export type RequestError = HeadError | RequestBodyError;
+
+/** Why the rest of a request whose head was parsed is not read. */
+export type RequestBodyError = BodyError | "timeout";
 
 /** Takes the body of a request. */
 export type BodySink = {
@@ -33,7 +36,7 @@ export class IncomingRequest implements ParsedRequestHead {
   /** Whether its last byte was read. */
   complete = false;
   /** Why its body is malformed or late. After that no more of the body is delivered. */
-  error: RequestError | undefined;
+  error: RequestBodyError | undefined;
   /** Limits of its own, in place of those of its connection. May be set within `onRequest`. */
   limits: RequestLimits | undefined;
   /** Whether its body has to wait for its reader, through no fault of the client's. */

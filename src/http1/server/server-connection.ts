@@ -4,7 +4,7 @@ import { RequestHeadParser } from "../parse/request-head-parser.ts";
 import { endConnection } from "../write/end-connection.ts";
 import { AheadBuffer } from "./ahead-buffer.ts";
 import { copyOf, readAsStream, readDirectly } from "./direct-read.ts";
-import { IncomingRequest, type RequestError } from "./incoming-request.ts";
+import { IncomingRequest, type RequestBodyError, type RequestError } from "./incoming-request.ts";
 import { READING, type Reading } from "./reading.ts";
 import { ReadingDeadline } from "./reading-deadline.ts";
 import { ResponseWriter } from "./response-writer.ts";
@@ -327,7 +327,7 @@ export class ServerConnection {
     return end;
   }
 
-  #break(error: RequestError): void {
+  #break(error: RequestBodyError): void {
     const response = this.#writing as ResponseWriter;
     response.request.error = error;
     this.#enter(READING.ahead);

@@ -35,6 +35,33 @@ test("a body badly chunked after it was forwarded: 400, charged, never complete 
   assert.deepEqual([house.lines.at(-1)?.charged, house.lines.at(-1)?.forwards], [1, 1]);
 });
 
+test("why a body is not forwarded to its end is told in words, and not by the code of its refusal", async () => {
+  house.backend.answer(() => {});
+  for (const [rest, reason] of [
+    ["zz\r\n", "a chunk is malformed"],
+    [`0;${"e".repeat(20_000)}\r\n\r\n`, "the extensions of a chunk are over 16 KiB"],
+    [
+      "0\r\nContent-Length: 1\r\n\r\n",
+      "a trailer field is malformed, or is Content-Length or Transfer-Encoding",
+    ],
+    [
+      `0\r\nX-A: ${"t".repeat(20_000)}\r\n\r\n`,
+      "the trailer fields are over headerBytes or headerCount",
+    ],
+  ] as const) {
+    await using client = await openClient(house.port);
+    const [head = ""] = chunked([]).split("0\r\n\r\n");
+    const lines = house.lines.length;
+    client.write(`${head}3\r\nabc\r\n${rest}`);
+    await eventually(() => assert.equal(house.lines.length, lines + 1));
+    assert.equal(house.lines[lines]?.why, reason);
+  }
+  house.backend.answer(async (_seen, response, _request, whole) => {
+    await whole;
+    response.end("ok");
+  });
+});
+
 test("a body that breaks after the response head went out ends the connection", async () => {
   house.backend.answer((_seen, response) => {
     response.write("begun");
