@@ -8,6 +8,7 @@ import { startTestGateway, type TestGateway } from "../../support/gateway/house.
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { rateLimitFieldsOf, sendRequest } from "../../support/wire/client.ts";
+import { onlyValue } from "../../support/wire/response.ts";
 import { openTcpProxy, type TcpProxy } from "../../support/wire/tcp-proxy.ts";
 
 const HOLD = 200;
@@ -18,6 +19,8 @@ const ROUNDS = 3;
 const KEYS = Array.from({ length: 4 }, () => makeKey("pets", "live", randomInt));
 /** The key of an account that is refused once: its gateway repeats that from memory. */
 const REFUSED = makeKey("pets", "live", randomInt);
+/** The key of an account that two requests bring to two of its limits. */
+const FILLED = makeKey("pets", "live", randomInt);
 /** More than a small body, which is sent in one write with its head. */
 const LARGE = "x".repeat(100_000);
 const STREAM = `${'data: {"more":1}\n\n'.repeat(2_000)}data: {"used":0}\n\n`;
@@ -87,6 +90,19 @@ describe("a request behind the whole answer of a metered one", () => {
     assert.deepEqual(await ask(house, key), [200, 0]);
   });
 
+  it("is refused by the meter that the answer filled, though a window of the plan that ends sooner is full as well", async () => {
+    const [house] = houses as [TestGateway];
+    house.backend.answer((_seen, response) => void response.writeHead(200, { "X-Used": 50 }).end());
+    const requests = { key: FILLED, method: "POST", path: "/v1/more" };
+    const told: unknown[] = [];
+    for (let i = 0; i < 4; i++) {
+      const response = await sendRequest(house.port, requests);
+      told.push([response.status, onlyValue(response, "X-RateLimit-Window")]);
+    }
+    const refused = [429, "tokens.year"];
+    assert.deepEqual(told, [[200, "month"], [200, "month"], refused, refused]);
+  });
+
   for (const [what, answer] of each(Object.entries(ANSWERS))) {
     it(`finds room for its hold at the same gateway at once, and soon at another one, after ${what}`, async () => {
       const told: unknown[] = [];
@@ -118,13 +134,23 @@ describe("a request behind the whole answer of a metered one", () => {
 function openMetered({ host, port }: TcpProxy): Promise<TestGateway> {
   const tokens = { hold: HOLD, max: HOLD, used: ["header x-used", "sse /used"] };
   return startTestGateway({
-    keys: Object.fromEntries(
-      [...KEYS, REFUSED].map((key, i) => [key, { account: `account-${i}` }]),
-    ),
-    environment: { api: null, costs: [{ match: "POST /v1/chat", meters: { tokens } }] },
+    keys: {
+      ...Object.fromEntries([...KEYS, REFUSED].map((key, i) => [key, { account: `account-${i}` }])),
+      [FILLED]: { account: "filled", plan: "tight" },
+    },
+    environment: {
+      api: null,
+      costs: [
+        { match: "POST /v1/chat", meters: { tokens } },
+        { match: "POST /v1/more", meters: { tokens: { ...tokens, hold: 20, max: 50 } } },
+      ],
+    },
     config: {
       store: `redis://${host}:${port}`,
-      plans: { free: { year: 100_000, meters: { tokens: { year: HOLD } } } },
+      plans: {
+        free: { year: 100_000, meters: { tokens: { year: HOLD } } },
+        tight: { month: 2, meters: { tokens: { year: 100 } } },
+      },
     },
   });
 }

@@ -21,6 +21,7 @@ import {
   knownBan,
   type RefusalKind,
   refusalKind,
+  type SettlementUnderWay,
 } from "./known-refusal.ts";
 import { findLossIn } from "./lost-count.ts";
 
@@ -54,10 +55,10 @@ export class DecisionCache {
    */
   readonly #underWay: InvalidatedAccounts[] = [];
   /**
-   * By account, the number of calls under way that settle its meters: its known counts may be too
-   * high. Each known refusal looks here, however many calls there are.
+   * By account, the settlements of its meters that are under way: its known counts may be too high or
+   * too low. Each known refusal looks here, however many calls there are.
    */
-  readonly #settling = new Map<string, number>();
+  readonly #settling = new Map<string, readonly SettlementUnderWay[]>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -90,13 +91,16 @@ export class DecisionCache {
   }
 
   /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
-  beginSettling(settled: readonly { readonly accountRef: AccountRef }[]): () => void {
-    const ids = settled.map(({ accountRef }) => accountId(accountRef));
-    for (const id of ids) this.#settling.set(id, (this.#settling.get(id) ?? 0) + 1);
+  beginSettling(
+    settled: readonly (SettlementUnderWay & { readonly accountRef: AccountRef })[],
+  ): () => void {
+    const settlementsOf = (id: string) => this.#settling.get(id) ?? [];
+    const byId = settled.map((one) => [accountId(one.accountRef), one] as const);
+    for (const [id, one] of byId) this.#settling.set(id, [...settlementsOf(id), one]);
     return () => {
-      for (const id of ids) {
-        const left = (this.#settling.get(id) ?? 0) - 1;
-        if (left > 0) this.#settling.set(id, left);
+      for (const [id, ended] of byId) {
+        const left = settlementsOf(id).filter((one) => one !== ended);
+        if (left.length > 0) this.#settling.set(id, left);
         else this.#settling.delete(id);
       }
     };
@@ -229,7 +233,7 @@ export class DecisionCache {
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
     const nowMs = this.#time.latestNow(cached);
-    return refusalKind(cached, quotaRequest, nowMs, this.#settling.has(id));
+    return refusalKind(cached, quotaRequest, nowMs, this.#settling.get(id));
   }
 
   /** The ban that is known to refuse the request. The store may have lost it. */

@@ -110,7 +110,7 @@ function windowsAt(
  * - `incomplete`: the store is asked for the usage of a window that is unknown, or that is stale and
  *   ends later than the refusal.
  * - `unnoted`: the store decides while it is reachable, because it has noted no refusal of the window
- *   yet, because a window may refuse for longer than the ban, or because nothing may refuse any more.
+ *   yet, because a window may refuse for longer, or because nothing may refuse any more.
  */
 export type RefusalKind = "no" | "surely" | PacedKind | "unnoted";
 
@@ -119,29 +119,40 @@ export function isPaced(kind: RefusalKind): kind is PacedKind {
   return kind === "strike" || kind === "first" || kind === "incomplete";
 }
 
+/** A settlement and what it adds to windows of meters; units below 0 are taken back. */
+export type SettlementUnderWay = {
+  readonly windows: readonly (Pick<KnownWindow, "counter" | "startMs"> & {
+    readonly units: number;
+  })[];
+};
+
 /**
  * How the last answer refuses a request at `nowMs` of the store's clock. An account is known by its
- * windows, because its requests may differ in cost and operation. `isSettling`: a settlement of the
- * account is under way. It makes room in windows of meters alone, so the store decides a refusal by
- * these, but none by a ban or a window of the plan.
+ * windows, because its requests may differ in cost and operation. `settling` are the settlements of
+ * the account that are under way. They change windows of meters alone, so the store decides a
+ * refusal by these, and one by a ban or a window of the plan only if they may fill a window that
+ * ends later, which is then the one to report.
  */
 export function refusalKind(
   { refusal, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
-  isSettling = false,
+  settling: readonly SettlementUnderWay[] = [],
 ): RefusalKind {
   if (refusal === undefined) return "no";
   const { last, striking, unknownEndMs } = findRefusing(refusal, limits, cost, nowMs);
+  const isOutlasted =
+    settling.length > 0 &&
+    mayFill(settling, refusal, { limits, cost }, endsOf(refusal, last, nowMs).endMs);
   if (knownBan(refusal, bans, nowMs) !== undefined) {
     // A window may refuse for longer, and then it is the one to report. A ban that only another
     // gateway told may have been lifted since.
-    if (refusal.windows.length === 0 || refusal.isTold) return "unnoted";
+    if (refusal.windows.length === 0 || refusal.isTold || isOutlasted) return "unnoted";
     return isIncomplete(refusal, limits, last, nowMs) ? "incomplete" : "surely";
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (isSettling && striking === undefined) return "unnoted";
+  if (isOutlasted || (settling.length > 0 && striking === undefined)) return "unnoted";
   const due = bans === undefined ? undefined : striking?.strikeDueMs;
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";
@@ -183,6 +194,26 @@ function findRefusing(
     }
   }
   return { last, striking, unknownEndMs };
+}
+
+/** Whether settlements may fill a window with room that ends no sooner than the refusal, at `endMs`. */
+function mayFill(
+  settling: readonly SettlementUnderWay[],
+  { windows }: RefusalDetails,
+  { limits, cost }: { readonly limits: readonly Limit[]; readonly cost: number },
+  endMs: number,
+): boolean {
+  return limits.some((limit) => {
+    const known = windowOf(windows, limit);
+    if (known === undefined || known.resetMs < endMs) return false;
+    let { used } = known;
+    for (const settlement of settling) {
+      for (const { counter, startMs, units } of settlement.windows) {
+        if (counter === known.counter && startMs === known.startMs) used += units;
+      }
+    }
+    return fitsLimit(limit, known.used, cost) && !fitsLimit(limit, used, cost);
+  });
 }
 
 /** The end of a refusal, and since when it is known that nothing else passes. */

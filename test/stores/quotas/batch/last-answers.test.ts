@@ -267,25 +267,28 @@ describe("what is known of an account", () => {
     assert.equal(refusalKind(both, quotaRequest, NOON + 1_001), "strike");
   });
 
-  it("is decided by the store during a settlement if meters alone refuse, and by no ban and no window of the plan", () => {
+  it("is decided by the store during a settlement if meters alone refuse, and by a ban or a window of the plan if it may fill a meter that ends later", () => {
     const meter = { window: "year", limit: 5, hold: 5, part: { id: "#tokens", name: "tokens" } };
     const quotaRequest = { ...ASK, limits: [...ASK.limits, meter as Limit] };
-    const told = (used: number, more: Partial<QuotaDecision> = {}) => {
-      const { windows, ...rest } = verdict([used, 0], {
-        granted: 0,
-        strikeDueMs: NOON + 1,
-        ...more,
+    const told = (used: number, metered: number, ban?: Ban) => {
+      const more = { granted: 0, strikeDueMs: NOON + 1, ban };
+      const { windows, ...rest } = verdict([used, 0], more);
+      const year = { ...(meter as Limit), used: metered, resetMs: Date.UTC(2027, 0) };
+      return cacheDecision(quotaRequest, { ...rest, windows: [...windows, year] }, TRIP);
+    };
+    const kindsOf = (cached: CachedDecision) =>
+      [[], [0], [1], [-1, 1], [-1, 2]].map((settled) => {
+        const year = { counter: "#tokens.year", startMs: Date.UTC(2026, 0) };
+        const settling = settled.map((units) => ({ windows: [{ ...year, units }] }));
+        return refusalKind(cached, quotaRequest, NOON, settling);
       });
-      const full = { ...(meter as Limit), used: 5, resetMs: NOON + 5 * 86_400_000 };
-      return cacheDecision(quotaRequest, { ...rest, windows: [...windows, full] }, TRIP);
-    };
-    const kindOf = (cached: CachedDecision, isSettling: boolean) => {
-      return refusalKind(cached, quotaRequest, NOON, isSettling);
-    };
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
-    assert.deepEqual([kindOf(told(0), true), kindOf(told(0), false)], ["unnoted", "surely"]);
-    assert.equal(kindOf(told(60), true), "surely");
-    assert.equal(kindOf(told(0, { ban }), true), "surely");
+    const [surely, unnoted] = ["surely", "unnoted"];
+    assert.deepEqual(kindsOf(told(0, 5)), [surely, unnoted, unnoted, unnoted, unnoted]);
+    for (const cached of [told(60, 5), told(0, 5, ban)])
+      assert.deepEqual(kindsOf(cached), Array(5).fill(surely), "it is full already");
+    for (const cached of [told(60, 0), told(0, 0, ban)])
+      assert.deepEqual(kindsOf(cached), [surely, surely, unnoted, surely, unnoted]);
   });
 
   it("is decided by the store until the last of the settlements of its account that are under way has ended", () => {
@@ -300,7 +303,9 @@ describe("what is known of an account", () => {
     const cache = new DecisionCache(() => NOON);
     const kinds = () => ["a", "b"].map((id) => cache.refusalKind(`p:${id}`, cached, quotaRequest));
     const begin = (...names: string[]) =>
-      cache.beginSettling(names.map((account) => ({ accountRef: { environment: "p", account } })));
+      cache.beginSettling(
+        names.map((account) => ({ accountRef: { environment: "p", account }, windows: [] })),
+      );
     const endBoth = begin("a", "b");
     const endOne = begin("a");
     assert.deepEqual(kinds(), ["unnoted", "unnoted"]);
