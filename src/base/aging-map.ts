@@ -35,6 +35,12 @@ export class AgingMap<T> {
     this.#older.delete(id);
   }
 
+  /** Every id with its value, which moves none of them. */
+  *[Symbol.iterator](): IterableIterator<readonly [string, T]> {
+    for (const entry of this.#older) if (!this.#newer.has(entry[0])) yield entry;
+    yield* this.#newer;
+  }
+
   get size(): number {
     return this.#newer.size + this.#older.size;
   }

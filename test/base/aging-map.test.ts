@@ -9,6 +9,8 @@ it("a value that replaces another pushes none out, and one that is removed is in
   map.set("newer", 3);
   assert.deepEqual([map.size, map.get("newer"), map.get("older")], [2, 3, 1]);
   assert.equal(map.size, 2, "a look-up moves a value, and does not repeat it");
+  const listed = [...map].map(([id]) => id).sort();
+  assert.deepEqual(listed, ["newer", "older"], "each once, wherever it is");
   for (const id of ["older", "newer"]) map.delete(id);
   assert.deepEqual([map.size, map.get("newer"), map.get("older")], [0, undefined, undefined]);
 });

@@ -28,9 +28,9 @@ export async function listActiveBans({ deps, query }: ApiRequest): Promise<Admin
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */
 export function explainBan(request: ApiRequest): Promise<AdminResponse> {
-  const { quotas, recent } = request.deps;
+  const { quotas, recent, config } = request.deps;
   return withAccountUsage(request, async (report) => {
-    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
+    return { ...(await readBanReasons(quotas, config(), report)), bans: recent.bansOf(report) };
   });
 }
 
@@ -64,7 +64,9 @@ export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> 
     const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
     if (name === undefined) return recordsUnknown(deps) ?? unknownIdResponse();
     const { account, environment } = name;
-    if (!(await deps.quotas.liftBan({ account, environment }, onMissing))) {
+    const lost = deps.quotas.knownBan({ account, environment });
+    const lifted = await deps.quotas.liftBan({ account, environment }, onMissing);
+    if (!lifted && lost === undefined) {
       return problemResponse("not_banned", notBannedMessage(deps.config(), account));
     }
     logBanByHand(deps.log, {

@@ -154,6 +154,10 @@ export const RESPONSE_SCHEMAS = {
         strikes: STRIKES,
       }),
     ),
+    lost: {
+      ...orNull(objectOf({ until: SECONDS, offences: COUNT })),
+      description: "A ban by which this gateway refuses although the store has none",
+    },
     bans: arrayOf(
       objectOf(
         {

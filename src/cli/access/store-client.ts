@@ -2,10 +2,15 @@ import { errorMessage, quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
-import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
+import {
+  type BanReport,
+  bansReport,
+  findUsageSubject,
+  type UsageSubject,
+} from "../../core/keys/usage-reports.ts";
 import { openQuotaStore } from "../../stores/open-stores.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
-import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
+import { type BanReasons, readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
   type AccountLookup,
   type AccountSelector,
@@ -27,6 +32,7 @@ import {
   readUsage,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
+import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -38,6 +44,7 @@ import {
   type OperationResult,
   refused,
 } from "./account-operations.ts";
+import { fetchAdmin, fetchAllPages } from "./admin-client.ts";
 import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
 import { openReadableRecords, type ReadableRecords } from "./readable-records.ts";
 
@@ -102,7 +109,8 @@ function storedAccounts(stores: Stores): AccountOperations {
   return {
     bans: () =>
       answered(config, async (missing) => {
-        return given(bansReport(await activeBans(quotas, config, missing)));
+        const stored = bansReport(await activeBans(quotas, config, missing));
+        return given(await withBansOfGateway(config, stored));
       }),
     usage: (selector) => answered(config, () => usage(selector)),
     usageOfAll: (filter) =>
@@ -131,7 +139,7 @@ function storedAccounts(stores: Stores): AccountOperations {
     banReasons: (id) =>
       answered(config, async () => {
         const found = await usage({ id });
-        return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
+        return found.ok ? given(await readBanReasons(quotas, config, found.value)) : found;
       }),
     ...storedChanges(stores),
   };
@@ -176,12 +184,34 @@ function storedChanges({
         const name = findUsageSubject(keys.records(), id) ?? (await findBanned(quotas, id));
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
+        const isHeld = await gatewayHoldsBan(config, account);
         const lifted = await quotas.liftBan({ account, environment }, untold(missing));
-        return lifted
+        return lifted || isHeld
           ? given({ account, environment })
           : refused(notBannedMessage(config, account));
       }),
   };
+}
+
+/** The bans with those that the running gateway knows and the store has lost, the one that ends last first. */
+async function withBansOfGateway(
+  config: Config,
+  stored: readonly BanReport[],
+): Promise<readonly BanReport[]> {
+  const told = await fetchAllPages<BanReport>(config, { path: "/api/bans?limit=10000" });
+  if (!told.ok) return stored;
+  const nameOf = ({ environment, account }: BanReport) => accountId({ environment, account });
+  const names = new Set(stored.map(nameOf));
+  const others = told.value.filter((one) => !names.has(nameOf(one)));
+  return [...stored, ...others].sort((a, b) => b.until - a.until);
+}
+
+/** Whether the running gateway refuses the account by a ban that the store has lost, until it hears of the lift. */
+async function gatewayHoldsBan(config: Config, id: string): Promise<boolean> {
+  const path = `/api/bans/${encodeURIComponent(id)}`;
+  const question = { path, members: ["account", "lost"], withinMs: 1_000 };
+  const told = await fetchAdmin<BanReasons>(config, question);
+  return told.ok && told.value.lost !== null;
 }
 
 /** For a change, the missing part is the message by which gateways learn of it. */

@@ -1,6 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import type { BanInForce, BanReasons } from "../../stores/queries/ban-reasons.ts";
+import type { BanInForce, BanReasons, LostBan } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { BanHistory } from "../../telemetry/history/ban-history.ts";
@@ -29,6 +29,8 @@ import { readLogsShown } from "../logs/read-shown.ts";
 type BanExplanation = AccountRef & {
   readonly strikes: number | null;
   readonly ban: BanInForce | null;
+  /** A ban by which a gateway that was asked refuses the account; null if the store has one. */
+  readonly lost: LostBan | null;
   /** Bans from events, oldest first. */
   readonly bans: readonly BanRecord[];
   /** Queries that got no answer, and lines that could not be read, in words. */
@@ -84,19 +86,30 @@ async function whyBanned(
   const missing: string[] = [...(logs?.damage ?? [])];
   const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];
   // Without logs, the gateway of the configuration is asked as well, because it may remember some.
+  const lost: (LostBan | null | undefined)[] = present.ok ? [present.value.lost] : [];
   const origins = logs === undefined ? [undefined, ...admins] : admins;
   for (const origin of origins) {
     const asked = await fetchBans(config, account, origin);
-    if (asked.ok) bans.push(...asked.value.bans);
-    else missing.push(`earlier bans are not known of every gateway: ${asked.message}`);
+    if (asked.ok) {
+      bans.push(...asked.value.bans);
+      // A gateway of an earlier version does not tell it.
+      lost.push(asked.value.lost);
+    } else missing.push(`earlier bans are not known of every gateway: ${asked.message}`);
   }
   if (logs === undefined) missing.push(...(await describeUnasked(config, admins)));
   if (!present.ok) {
     missing.push(`whether it is banned now and its strikes are not known: ${present.message}`);
   }
   const { strikes = null, ban = null } = present.ok ? present.value : {};
-  const value = { account, environment, strikes, ban, bans: withoutRepeats(bans), missing };
-  return { ok: true, value };
+  const last = ban === null ? lastOf(lost) : null;
+  const told = { account, environment, strikes, ban, lost: last };
+  return { ok: true, value: { ...told, bans: withoutRepeats(bans), missing } };
+}
+
+/** The ban that ends last. */
+function lastOf(lost: readonly (LostBan | null | undefined)[]): LostBan | null {
+  const known = lost.filter((one) => one !== null && one !== undefined);
+  return known.toSorted((a, b) => b.until - a.until)[0] ?? null;
 }
 
 /** Names the other gateways on the store, because each remembers only the bans that it told. */
@@ -185,9 +198,14 @@ function endText({ until, observed, lifted }: Pick<BanRecord, "until" | "observe
   return lifted === undefined ? end : `${end}, but lifted ${formatInstant(lifted)}`;
 }
 
-function nowText({ strikes, ban }: Pick<BanExplanation, "strikes" | "ban">): string {
+function nowText(told: Pick<BanExplanation, "account" | "strikes" | "ban" | "lost">): string {
+  const { account, strikes, ban, lost } = told;
   if (strikes === null) return "whether it is banned now is not known";
   const running = `running strikes: ${strikes}`;
+  if (lost !== null) {
+    const end = `until ${formatInstant(lost.until)}`;
+    return `banned ${end} by what a gateway knows: the store has lost the ban, and \`bans lift ${account}\` ends it; ${running}`;
+  }
   if (ban === null) return `not banned, ${running}`;
   const { until, offences, at, imposed, reason } = ban;
   const since = at === null ? "" : ` since ${formatInstant(at)}`;

@@ -1,3 +1,4 @@
+import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/usage-reports.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
@@ -15,21 +16,33 @@ export type BanInForce = {
   readonly strikes: readonly { readonly at: number }[];
 };
 
-/** An account's running strikes, and its ban, as the store has them: the same for every reader. */
+/** A ban by which a gateway refuses an account although the store has none: it lost it. */
+export type LostBan = { readonly until: number; readonly offences: number };
+
+/**
+ * An account's running strikes, and its ban, as the store has them: the same for every reader.
+ * `lost` is what the process that was asked knows beside them.
+ */
 export type BanReasons = {
   readonly account: string;
   readonly environment: string;
   readonly strikes: number;
   readonly ban: BanInForce | null;
+  readonly lost: LostBan | null;
 };
 
 /** Rejects while the store is unreachable. */
 export async function readBanReasons(
-  quotas: Pick<QuotaAdmin, "banCause">,
+  quotas: Pick<QuotaAdmin, "banCause" | "knownBan">,
+  { bans }: Pick<Config, "bans">,
   { account, environment, strikes, ban }: UsageReport,
 ): Promise<BanReasons> {
-  const own = { account, environment, strikes };
-  if (ban === null) return { ...own, ban };
+  const own = { account, environment, strikes, lost: null };
+  if (ban === null) {
+    const known = bans && quotas.knownBan({ account, environment });
+    const lost = known && { until: Math.ceil(known.untilMs / 1_000), offences: known.offences };
+    return { ...own, ban, lost: lost ?? null };
+  }
   const cause = await quotas.banCause({ account, environment });
   if (cause === undefined || Math.ceil(cause.untilMs / 1_000) !== ban.until) {
     return { ...own, ban: { ...ban, at: null, imposed: null, reason: null, strikes: [] } };

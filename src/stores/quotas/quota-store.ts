@@ -217,8 +217,17 @@ export interface QuotaAdmin {
   /** The part of a shared store that has the account; undefined if the store has only one part. */
   partOf(accountRef: AccountRef): StorePart | undefined;
 
-  /** Every ban that has not ended, in force or kept while bans are off. */
+  /**
+   * Every ban that has not ended, in force or kept while bans are off, and each `knownBan` of an
+   * account that has none in the store.
+   */
   bans(onMissing?: OnMissing): Promise<AccountBan[]>;
+
+  /**
+   * The ban by which this process refuses the account although the store may have lost it. The
+   * memory store loses none.
+   */
+  knownBan(accountRef: AccountRef): Ban | undefined;
 
   /**
    * Bans an account from now on, whatever it has done. The ban is no offence, and replaces a ban in

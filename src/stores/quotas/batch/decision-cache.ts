@@ -2,9 +2,9 @@ import { AgingMap } from "../../../base/aging-map.ts";
 import type { Ban, NewBan } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
-import { type AccountRef, accountId, isAddressId } from "../account-ref.ts";
+import { type AccountRef, accountId, isAddressId, parseAccountId } from "../account-ref.ts";
 import type { LostCount, WindowTotal } from "../count-corrections.ts";
-import type { ChargeResult } from "../quota-store.ts";
+import type { AccountBan, ChargeResult } from "../quota-store.ts";
 import { AnswerTime } from "./answer-time.ts";
 import {
   type CachedDecision,
@@ -247,6 +247,23 @@ export class DecisionCache {
    */
   lostBanOf(cached: CachedDecision, quotaRequest: QuotaRequest): Ban | undefined {
     return cached.refusal?.isTold ? undefined : this.banOf(cached, quotaRequest);
+  }
+
+  /** The known ban that refuses the account although the store may answer without it. */
+  heldBan(accountRef: AccountRef): Ban | undefined {
+    const cached = this.get(accountId(accountRef));
+    return cached?.refusal?.isTold ? undefined : this.lastKnown(accountRef)?.ban;
+  }
+
+  /** All held bans. Looks at every account, so it is for people, and not for requests. */
+  heldBans(): AccountBan[] {
+    const ids = [...this.#accounts].flatMap(([id, { refusal }]) => (refusal?.ban ? [id] : []));
+    return ids.flatMap((id) => {
+      const accountRef = parseAccountId(id);
+      const ban = this.heldBan(accountRef);
+      const nowMs = this.lastKnown(accountRef)?.nowMs;
+      return ban && nowMs ? [{ ...accountRef, ban, leftMs: ban.untilMs - nowMs }] : [];
+    });
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */

@@ -243,6 +243,10 @@ class MemoryStore implements QuotaStore {
     return this.peek(accountRef, quotaRequest);
   }
 
+  knownBan(): undefined {
+    return undefined;
+  }
+
   partOf(): undefined {
     return undefined;
   }

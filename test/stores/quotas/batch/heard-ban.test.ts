@@ -43,6 +43,22 @@ describe("a request of an account that a message said is banned", () => {
     }
   });
 
+  it("is held by a ban that was read, and by none that was only told, has ended or was lifted", () => {
+    using house = openBatch();
+    const { decisionCache, gate } = house;
+    for (const name of ["a1", "a2", "a3"]) decisionCache.learnBan(account(name), BAN, NOON);
+    decisionCache.learnBan(account("a2"), BAN, NOON, 0);
+    decisionCache.keepCounts(account("a3"));
+    const held = () => decisionCache.heldBans().map(({ account: name, ban }) => [name, ban]);
+    assert.deepEqual(held(), [["a1", BAN]]);
+    decisionCache.distrust();
+    assert.deepEqual(held(), [], "a message that lifted it may have been missed");
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    assert.deepEqual(held(), [["a1", BAN]]);
+    gate.nowMs = BAN.untilMs;
+    assert.deepEqual(held(), []);
+  });
+
   it("is asked again if the ban is lifted before the answer", async () => {
     using house = openBatch();
     const { batch, decisionCache } = house;

@@ -2,7 +2,7 @@ import { errorMessage } from "../../../../base/messages.ts";
 import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../../redis/store-failure.ts";
-import { type AccountRef, parseAccountId } from "../../account-ref.ts";
+import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
 import type { AccountBan, OnMissing } from "../../quota-store.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
 import { parseBan } from "../stored-bans.ts";
@@ -11,30 +11,39 @@ import { parseBan } from "../stored-bans.ts";
  * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
  * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
  * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
- * requests. `now` is the store's test clock, in milliseconds. Rejects if the store cannot be reached; on
- * a Cluster only without `onMissing`.
+ * requests. `held` are the bans that hold although the store may have lost them; `now` is the store's
+ * test clock, in milliseconds. Rejects if the store cannot be reached; on a Cluster only without
+ * `onMissing`.
  */
 export async function listBans(
   quotaClient: QuotaClient,
-  now?: () => number,
+  { held, now }: { readonly held: () => readonly AccountBan[]; readonly now?: Now },
   onMissing?: OnMissing,
 ): Promise<AccountBan[]> {
   const found = new Map<string, AccountBan>();
+  const missing = new Set<number>();
   for (const node of await quotaClient.link.masters()) {
     try {
       for await (const [id, ban] of bansOn(node, quotaClient, now)) found.set(id, ban);
     } catch (error) {
       if (node.part === undefined || onMissing === undefined) throw error;
+      for (const bucket of node.part.buckets) missing.add(bucket);
       onMissing({ ...node.part, why: errorMessage(error) });
     }
+  }
+  for (const one of held()) {
+    const id = accountId(one);
+    if (!found.has(id) && !missing.has(bucketOf(one))) found.set(id, one);
   }
   return [...found.values()].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
 }
 
+type Now = (() => number) | undefined;
+
 async function* bansOn(
   node: RedisNode,
   quotaClient: QuotaClient,
-  now?: () => number,
+  now: Now,
 ): AsyncGenerator<[string, AccountBan]> {
   const nowMs = now ? now() : await timeOf(node);
   const pages = scanKeys(node, quotaClient.prefix, { pattern: ":{*}:*:*", type: "hash" });

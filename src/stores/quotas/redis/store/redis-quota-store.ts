@@ -211,7 +211,12 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   bans(onMissing?: OnMissing): Promise<AccountBan[]> {
-    return listBans(this.#quotaClient, this.#options.now, onMissing);
+    const known = { held: () => this.#decisionCache.heldBans(), now: this.#options.now };
+    return listBans(this.#quotaClient, known, onMissing);
+  }
+
+  knownBan(accountRef: AccountRef): Ban | undefined {
+    return this.#decisionCache.heldBan(accountRef);
   }
 
   ban(accountRef: AccountRef, imposed: ImposedBan, onMissing?: OnMissing): Promise<Ban> {
