@@ -27,6 +27,8 @@ export class OutageWatch {
   readonly #options: OutageWatchOptions;
   /** By bucket: the number of heartbeats in a row that had no answer. */
   readonly #beatsMissed = new Map<number, number>();
+  /** All buckets. The one whose last heartbeat was longest ago comes first. */
+  #turns: readonly number[];
   /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
   readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
@@ -35,6 +37,7 @@ export class OutageWatch {
 
   constructor(options: OutageWatchOptions) {
     this.#options = options;
+    this.#turns = [...options.breakers.keys()];
   }
 
   /** The buckets that are away. */
@@ -99,18 +102,27 @@ export class OutageWatch {
     this.#schedule(awaitsPeers ? SETTLE_MS : this.away.length > 0 ? PROBE_MS : BEAT_MS);
   }
 
-  /**
-   * Sends a heartbeat to bucket 0, where the gateways are counted, and to each other bucket whose
-   * node is not connected: without requests nothing else notices that.
-   */
   async #beatOpen(): Promise<void> {
     const open = this.#buckets(false);
     // Debts of the last outage are charged without waiting for a request.
     await Promise.allSettled(open.map((bucket) => this.#breaker(bucket).settleIdle()));
+    await Promise.all(this.#takeTurns(open).map((bucket) => this.#beat(bucket)));
+  }
+
+  /**
+   * The buckets that get a heartbeat now: bucket 0, where the gateways are counted, and one other
+   * bucket of each node. Without requests nothing else notices that a node is gone, hangs, or has
+   * lost a slot. A bucket whose heartbeat was missed goes first, the others take turns.
+   */
+  #takeTurns(open: readonly number[]): number[] {
     const { link } = this.#options.context.quotaClient;
-    const beating = open.filter((bucket) => bucket === 0 || !link.health(bucket).ok);
-    for (const bucket of open) if (!beating.includes(bucket)) this.#beatsMissed.delete(bucket);
-    await Promise.all(beating.map((bucket) => this.#beat(bucket)));
+    const waiting = this.#turns.filter((bucket) => bucket !== 0 && open.includes(bucket));
+    const isMissed = (bucket: number) => this.#beatsMissed.has(bucket);
+    const inOrder = waiting.toSorted((a, b) => Number(isMissed(b)) - Number(isMissed(a)));
+    const byNode = Map.groupBy(inOrder, (bucket) => link.nodeOf(bucket));
+    const taken = [...byNode.values()].map(([first]) => first as number);
+    this.#turns = [...this.#turns.filter((bucket) => !taken.includes(bucket)), ...taken];
+    return open.includes(0) ? [0, ...taken] : taken;
   }
 
   async #beat(bucket: number): Promise<void> {
