@@ -31,8 +31,9 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
       await map.refresh();
       return map.parts().map((part): RedisNode => {
         const send: RedisNode["send"] = async (name, args) => {
-          const node = map.owner(part.buckets[0] as number);
-          if (node === undefined) throw map.unowned("a part of the cluster has no owner");
+          const bucket = part.buckets[0] as number;
+          const node = map.owner(bucket);
+          if (node === undefined) throw map.unowned(bucket);
           return sendProven(node, name, args).catch((error) => {
             return Promise.reject(toCommandFailure(error, map.whyNot(node)));
           });
@@ -46,7 +47,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
     master: async () => "",
     split: () => undefined,
     subscribe: (channel, subscriber) => map.subscribe(channel, subscriber),
-    health: (bucket) => map.health(bucket),
+    health: () => map.health(),
     tried,
     close: async () => map.close(),
   };
@@ -64,7 +65,7 @@ async function send(
   for (let redirections = 0; ; redirections++) {
     if (node === undefined) {
       map.refreshSoon();
-      throw map.unowned("no node of the cluster owns the slot yet");
+      throw map.unowned(bucket);
     }
     try {
       // A node that was just learned of is connecting. After a lost connection there is nothing to

@@ -20,6 +20,9 @@ import {
 } from "../store-failure.ts";
 
 const REFRESH_PAUSE_MS = 200;
+const NO_OWNER = "no node of the cluster owns the slot yet";
+const NO_ADDRESS =
+  "the Cluster knows no address of the node that has these slots (CLUSTER NODES: noaddr)";
 const SLOTS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => bucketSlot(bucket));
 
 /** Which node owns which bucket, and the connections. */
@@ -30,6 +33,8 @@ export class ClusterMap {
   /** The reason why a node cannot be connected to, where an attempt has said it. */
   readonly #reasons = new WeakMap<Redis, StoreFailure>();
   readonly #owners: (Redis | undefined)[] = Array.from({ length: BUCKET_COUNT }, () => undefined);
+  /** The buckets whose owner has no address. */
+  #unaddressed: ReadonlySet<number> = new Set();
   /** The connections that are subscribed. */
   readonly #listeners = new Set<Redis>();
   #refreshing: Promise<void> | undefined;
@@ -51,11 +56,10 @@ export class ClusterMap {
     return this.#reasons.get(node);
   }
 
-  /**
-   * Why a bucket has no owner: `why`, or the reason for which no node could be asked for any owner.
-   */
-  unowned(why: string): StoreFailure {
+  /** Why a bucket has no owner, or the reason for which no node could be asked for any owner. */
+  unowned(bucket: number): StoreFailure {
     const isAsked = this.#owners.some((owner) => owner !== undefined);
+    const why = this.#unaddressed.has(bucket) ? NO_ADDRESS : NO_OWNER;
     const { message } = (isAsked ? undefined : this.#failure) ?? unreachableFailure(why);
     return new StoreFailure("unreachable", message, "no");
   }
@@ -86,7 +90,12 @@ export class ClusterMap {
   async nodeAt(at: string, from: Redis): Promise<Redis> {
     const colon = at.lastIndexOf(":");
     const host = at.slice(0, colon) || String(from.options.host);
-    const node = this.#node({ host, port: Number(at.slice(colon + 1)) });
+    const address = { host, port: Number(at.slice(colon + 1)) };
+    if (!hasAddress(address)) {
+      this.refreshSoon();
+      throw unreachableFailure(NO_ADDRESS);
+    }
+    const node = this.#node(address);
     if (node.status !== "ready") await whenReady(node);
     return node;
   }
@@ -137,7 +146,7 @@ export class ClusterMap {
         if (from.status !== "ready") await whenReady(from);
         const owners = ownersIn(await sendProven(from, "cluster", ["slots"]));
         if (countOf(owners) > countOf(widest?.owners ?? [])) widest = { owners, from };
-        if (!owners.includes(undefined)) break;
+        if (owners.every(hasAddress)) break;
       } catch (error) {
         // The error event of a node that cannot be connected to has told the reason.
         if (from.status === "ready") this.#failure = toStoreFailure(error);
@@ -145,7 +154,7 @@ export class ClusterMap {
       }
     }
     if (widest !== undefined) this.#adopt(widest.owners, widest.from);
-    if (widest?.owners.includes(undefined) ?? true) this.refreshSoon();
+    if (!widest?.owners.every(hasAddress)) this.refreshSoon();
   }
 
   /** The nodes that are connected, then those at the addresses, which are connected to only if they are asked. */
@@ -162,8 +171,10 @@ export class ClusterMap {
     if (this.#closed) return;
     for (const [bucket, owner] of owners.entries()) {
       const host = owner?.host || String(from.options.host);
-      this.#owners[bucket] = owner && this.#node({ host, port: owner.port });
+      this.#owners[bucket] = hasAddress(owner) ? this.#node({ ...owner, host }) : undefined;
     }
+    const isUnaddressed = (bucket: number) => owners[bucket] && !hasAddress(owners[bucket]);
+    this.#unaddressed = new Set([...owners.keys()].filter(isUnaddressed));
     for (const [key, node] of this.#nodes) {
       if (node === from || this.#owners.includes(node)) continue;
       this.#nodes.delete(key);
@@ -197,12 +208,14 @@ export class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
-  health(bucket?: number): LinkHealth {
-    const owners = bucket === undefined ? this.#owners : [this.#owners[bucket]];
-    const lost = owners.find((node) => node?.status !== "ready");
-    if (lost === undefined && !owners.includes(undefined)) return { ok: true };
-    const failure = (lost && this.#reasons.get(lost)) ?? this.#failure;
-    return { ok: false, failure: failure ?? unreachableFailure(NOT_YET) };
+  health(): LinkHealth {
+    const isLost = (bucket: number) => this.#owners[bucket]?.status !== "ready";
+    const bucket = [...this.#owners.keys()].find(isLost);
+    if (bucket === undefined) return { ok: true };
+    const owner = this.#owners[bucket];
+    const why = owner === undefined ? this.unowned(bucket) : this.#reasons.get(owner);
+    const failure = why ?? this.#failure ?? unreachableFailure(NOT_YET);
+    return { ok: false, failure };
   }
 
   close(): void {
@@ -224,8 +237,13 @@ function ownersIn(reply: unknown): Owner[] {
   });
 }
 
+/** Port 0 is that of a node whose address the Cluster has lost, because another one answers there. */
+function hasAddress(owner: Owner): owner is HostPort {
+  return owner !== undefined && owner.port !== 0;
+}
+
 function countOf(owners: readonly Owner[]): number {
-  return owners.filter((owner) => owner !== undefined).length;
+  return owners.filter(hasAddress).length;
 }
 
 export function addressOf({ options: { host, port } }: Redis): string {

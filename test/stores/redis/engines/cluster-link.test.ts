@@ -214,4 +214,33 @@ describe("Redis Cluster", () => {
     await eventually(async () => assert.equal(await ask(), null));
     await eventually(() => assert.deepEqual(link.health(), { ok: true }));
   });
+
+  it("says of the slots of a node that was reset that the Cluster knows no address of it", async (t) => {
+    const own = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    t.onTestFinished(() => own.close());
+    const link = connectRedis({ address: own.address });
+    t.onTestFinished(() => link.close());
+    await eventually(() => assert.deepEqual(link.health(), { ok: true }));
+    const bucketsOf = (node: number) => {
+      return [...Array(16).keys()].filter((one) => own.ownerOf(bucketSlot(one)) === node);
+    };
+    const [moved, [lost]] = [bucketsOf(0)[0] as number, bucketsOf(1)];
+    // Nobody asks for it, so the link still knows it at the first node.
+    await own.move(bucketSlot(moved), 1, async () => {});
+    const known = () => own.clients[0]?.call("CLUSTER", "NODES");
+    await own.clients[1]?.call("CLUSTER", "RESET", "HARD");
+    await eventually(async () => assert.match(String(await known()), /noaddr/));
+    const whyNot = (bucket: number | undefined) => {
+      const key = `tg:{${bucket}}:none`;
+      return link.send(key, "get", [key]).then(String, ({ message }: Error) => message);
+    };
+    const unaddressed =
+      "Redis cannot be reached: the Cluster knows no address of the node that has these slots (CLUSTER NODES: noaddr)";
+    assert.equal(await whyNot(moved), unaddressed);
+    await eventually(async () => assert.equal(await whyNot(lost), unaddressed));
+    assert.equal(link.partOf(Number(lost))?.node, "no node");
+    const health = link.health();
+    assert.ok(!health.ok);
+    assert.ok(health.failure.message.startsWith(unaddressed), health.failure.message);
+  });
 });
