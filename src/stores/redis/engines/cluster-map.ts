@@ -51,6 +51,11 @@ export class ClusterMap {
     return this.#owners[bucket];
   }
 
+  /** Whether a node has told who owns the slots. */
+  get #hasOwners(): boolean {
+    return this.#owners.some((owner) => owner !== undefined);
+  }
+
   /** See toCommandFailure. */
   whyNot(node: Redis): StoreFailure | undefined {
     return this.#reasons.get(node);
@@ -58,9 +63,8 @@ export class ClusterMap {
 
   /** Why a bucket has no owner, or the reason for which no node could be asked for any owner. */
   unowned(bucket: number): StoreFailure {
-    const isAsked = this.#owners.some((owner) => owner !== undefined);
     const why = this.#unaddressed.has(bucket) ? NO_ADDRESS : NO_OWNER;
-    const { message } = (isAsked ? undefined : this.#failure) ?? unreachableFailure(why);
+    const { message } = (this.#hasOwners ? undefined : this.#failure) ?? unreachableFailure(why);
     return new StoreFailure("unreachable", message, "no");
   }
 
@@ -208,14 +212,17 @@ export class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
+  /** Names the parts that are not connected, and says why the first of them is not. */
   health(): LinkHealth {
-    const isLost = (bucket: number) => this.#owners[bucket]?.status !== "ready";
-    const bucket = [...this.#owners.keys()].find(isLost);
-    if (bucket === undefined) return { ok: true };
-    const owner = this.#owners[bucket];
-    const why = owner === undefined ? this.unowned(bucket) : this.#reasons.get(owner);
+    const ownerOf = ({ buckets }: ClusterPart) => this.#owners[buckets[0] as number];
+    const lost = this.parts().filter((part) => ownerOf(part)?.status !== "ready");
+    const [first] = lost;
+    if (first === undefined) return { ok: true };
+    const owner = ownerOf(first);
+    const why = owner ? this.#reasons.get(owner) : this.unowned(first.buckets[0] as number);
     const failure = why ?? this.#failure ?? unreachableFailure(NOT_YET);
-    return { ok: false, failure };
+    const where = lost.map(({ node, buckets }) => `buckets ${buckets.join(", ")} at ${node}`);
+    return { ok: false, failure: this.#hasOwners ? failure.at(where.join("; ")) : failure };
   }
 
   close(): void {

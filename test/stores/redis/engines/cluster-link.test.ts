@@ -62,9 +62,31 @@ describe("Redis Cluster", () => {
     await node.config("SET", "requirepass", "secret");
     await node.call("AUTH", "secret");
     await node.call("CLIENT", "KILL", "TYPE", "normal");
-    await eventually(() => assert.match(store.health().why ?? "", /asks for a password/));
+    await eventually(() =>
+      assert.match(store.health().why ?? "", /asks for a password \(buckets 0, /),
+    );
     await store.charge(account(name), perDay(3));
     assert.match(failures.at(-1)?.message ?? "", /asks for a password \(bucket 0 at \S+\)$/);
+  });
+
+  it("names the nodes that it is not connected to, and their buckets, before any request has failed", async (t) => {
+    const own = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
+    t.onTestFinished(() => own.close());
+    const { store } = await open(own.address);
+    t.onTestFinished(() => store.close());
+    assert.deepEqual(store.health(), { ok: true });
+    const at = (node: number) => {
+      const buckets = [...Array(16).keys()].filter((one) => own.ownerOf(bucketSlot(one)) === node);
+      return `buckets ${buckets.join(", ")} at 127.0.0.1:${own.nodes[node]?.port}`;
+    };
+    await own.nodes[1]?.kill();
+    const refused = "Redis cannot be reached: ECONNREFUSED";
+    await eventually(() => assert.equal(store.health().why, `${refused} (${at(1)})`));
+    await own.nodes[2]?.kill();
+    await eventually(() => {
+      const { why = "" } = store.health();
+      assert.ok(why.startsWith(refused) && why.includes(at(1)) && why.includes(at(2)), why);
+    });
   });
 
   it("lists and lifts bans of every node, and tells the other gateways", async (t) => {
@@ -241,6 +263,7 @@ describe("Redis Cluster", () => {
     assert.equal(link.partOf(Number(lost))?.node, "no node");
     const health = link.health();
     assert.ok(!health.ok);
-    assert.ok(health.failure.message.startsWith(unaddressed), health.failure.message);
+    const buckets = [moved, ...bucketsOf(1)].toSorted((a, b) => a - b).join(", ");
+    assert.equal(health.failure.message, `${unaddressed} (buckets ${buckets} at no node)`);
   });
 });
