@@ -51,7 +51,8 @@ describe("days of the memory store", () => {
     assert.deepEqual(await files(), ["2026-10-30.jsonl", "2026-10-31.jsonl"]);
     assert.equal(
       await readFile(join(folder, "state.history", "2026-10-31.jsonl"), "utf8"),
-      `{"environment":"production","account":"a","admitted":1,"units":1,"refused":0}
+      `{"version":1,"accounts":2}
+{"environment":"production","account":"a","admitted":1,"units":1,"refused":0}
 {"environment":"production","account":"b","admitted":1,"units":7,"refused":0}
 `,
     );
@@ -102,12 +103,50 @@ describe("days of the memory store", () => {
     const file = join(folder, "state.history", "2026-10-30.jsonl");
     const damage = `${await readFile(file, "utf8")}{"environment":"production"}\n`;
     await writeFile(file, damage);
-    await assert.rejects(open(), new RegExp(`${file}:2 is damaged`));
+    await assert.rejects(open(), new RegExp(`${file}:3 is damaged`));
     assert.equal(await readFile(file, "utf8"), damage);
     nowMs += DAY_MS;
     const next = await open();
-    await assert.rejects(rows(next), /2026-10-30\.jsonl:2 is damaged/);
+    await assert.rejects(rows(next), /2026-10-30\.jsonl:3 is damaged/);
     await next.close();
+  });
+
+  it("stop the start where lines of their file are lost, and are no shorter bill", async () => {
+    const store = await open();
+    for (const account of ["a", "b", "c"]) {
+      await store.charge({ ...accountRef, account }, quotaRequest);
+    }
+    await store.close();
+    const file = join(folder, "state.history", "2026-10-30.jsonl");
+    const whole = await readFile(file, "utf8");
+    const [first, second] = whole.split("\n");
+    for (const [cut, why] of [
+      [`${first}\n${second}\n`, "has 1 of the 3 accounts that its first line tells"],
+      [`${first}\n`, "has 0 of the 3 accounts that its first line tells"],
+      ["", "is empty"],
+    ] as const) {
+      await writeFile(file, cut);
+      await assert.rejects(open(), (error: Error) => {
+        return error.message.startsWith(`Cannot read the history: ${file} ${why}. Restore `);
+      });
+      assert.equal(await readFile(file, "utf8"), cut, "nothing is written over it");
+      nowMs += DAY_MS;
+      const next = await open();
+      await assert.rejects(rows(next), new RegExp(why));
+      await next.close();
+      nowMs -= DAY_MS;
+    }
+    await writeFile(file, whole.replace('"accounts":3', '"accounts":2').replace(/.*\n$/, ""));
+    const repaired = await open();
+    assert.deepEqual(await rows(repaired), [["2026-10-30", 1]]);
+    await repaired.close();
+  });
+
+  it("stop the start where a later version wrote their file", async () => {
+    const file = join(folder, "state.history", "2026-10-30.jsonl");
+    await mkdir(join(folder, "state.history"));
+    await writeFile(file, '{"version":2,"accounts":0}\n');
+    await assert.rejects(open(), /2026-10-30\.jsonl has version 2\b.* later one/);
   });
 
   it("stop the start where their file cannot be read, and keep it", async () => {
@@ -123,7 +162,13 @@ describe("days of the memory store", () => {
     const file = join(folder, "state.history", "2026-10-30.jsonl");
     await mkdir(join(folder, "state.history"));
     const good = { environment: "production", account: "a", admitted: 1, units: 2, refused: 0 };
-    const texts = ["{", "null", "7", JSON.stringify({ ...good, admitted: undefined })];
+    const texts = [
+      "{",
+      "null",
+      "7",
+      '{"version":1,"accounts":1}',
+      JSON.stringify({ ...good, admitted: undefined }),
+    ];
     for (const wrong of [{ units: -1 }, { refused: 0.5 }, { admitted: "1" }, { account: 7 }]) {
       texts.push(JSON.stringify({ ...good, ...wrong }));
     }
