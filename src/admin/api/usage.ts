@@ -1,5 +1,6 @@
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { stranded } from "../../config/unserved-records.ts";
+import { capParts } from "../../core/keys/caps.ts";
 import type { UsageReport, UsageSubject } from "../../core/keys/usage-reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import { logReset } from "../../stores/queries/logged-reset.ts";
@@ -147,7 +148,8 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
     const found = await find(request);
     if (!found.ok) return notFound(found);
     const { account, environment, calendar } = found.subject;
-    const known = resolveCounters(deps.config(), environment, windows ?? []);
+    const caps = capParts(deps.keys.records().keys, { account, id: request.id });
+    const known = resolveCounters(deps.config(), { environment, caps }, windows ?? []);
     if (!known.ok) return problemResponse("bad_request", known.message);
     const counters = windows === undefined ? undefined : known.counters;
     const scope = { counters, calendar };

@@ -2,6 +2,7 @@ import { errorMessage, quoteValue } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
+import { capParts } from "../../core/keys/caps.ts";
 import {
   type BanReport,
   bansReport,
@@ -157,7 +158,8 @@ function storedChanges({
         const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
         if (!found.ok) return notFound(found);
         const { account, environment, calendar } = found.subject;
-        const known = resolveCounters(config, environment, windows ?? []);
+        const caps = capParts(keys.records().keys, { account, id: selector.id });
+        const known = resolveCounters(config, { environment, caps }, windows ?? []);
         if (!known.ok) return { ...known, usage: true };
         const counters = windows === undefined ? undefined : known.counters;
         const scope = { counters, calendar };

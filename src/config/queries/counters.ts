@@ -2,7 +2,13 @@ import { quoteValue } from "../../base/messages.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { meterPart } from "../../core/quota/meters.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { counterName, counterWindow, type Limit, WINDOW_NAMES } from "../../core/quota/windows.ts";
+import {
+  counterName,
+  counterWindow,
+  type Limit,
+  type LimitPart,
+  WINDOW_NAMES,
+} from "../../core/quota/windows.ts";
 import type { Config } from "../config.ts";
 import { meterNames } from "./meter-names.ts";
 import { servicesOf } from "./services.ts";
@@ -13,21 +19,27 @@ export type CounterNames =
 
 /**
  * The counters that windows are kept under, as people name them: `day`, `createPet.minute` for a
- * window of an operation of that environment, or `tokens.minute` for one of a meter.
+ * window of an operation of that environment, `tokens.minute` for one of a meter, or `key.minute` for
+ * one of each of the caps.
  */
 export function resolveCounters(
   config: Pick<Config, "environments" | "planBounds">,
-  environment: string,
+  { environment, caps }: { readonly environment: string; readonly caps: readonly LimitPart[] },
   windows: readonly string[],
 ): CounterNames {
-  const counters = new Map<string, string>(WINDOW_NAMES.map((window) => [window, window]));
-  const parts = meterNames(config).map(meterPart);
-  const metered = parts.flatMap((part) => WINDOW_NAMES.map((window) => ({ window, part })));
+  const counters = new Map<string, string[]>(WINDOW_NAMES.map((window) => [window, [window]]));
+  const parts = [...meterNames(config).map(meterPart), ...caps];
+  const apart = parts.flatMap((part) => WINDOW_NAMES.map((window) => ({ window, part })));
   const own = environmentOperationLimits(config.environments, environment);
-  for (const limit of [...own, ...metered]) counters.set(windowLabel(limit), counterName(limit));
+  for (const limit of [...own, ...apart]) {
+    const label = windowLabel(limit);
+    const named = counters.get(label) ?? [];
+    named.push(counterName(limit));
+    counters.set(label, named);
+  }
   const unknown = windows.find((window) => !counters.has(window));
   if (unknown === undefined) {
-    return { ok: true, counters: windows.map((window) => counters.get(window) as string) };
+    return { ok: true, counters: windows.flatMap((window) => counters.get(window) as string[]) };
   }
   const expected = [...counters.keys()].join(", ");
   const message = `Unknown window ${quoteValue(unknown)}: expected ${expected}`;

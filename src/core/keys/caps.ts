@@ -3,6 +3,7 @@ import {
   CAP_NAME,
   CAP_NUMBER_MAX,
   type Limit,
+  type LimitPart,
   sortByLength,
   WINDOW_NAMES,
 } from "../quota/windows.ts";
@@ -113,6 +114,23 @@ export function capLimits({ id, caps }: Pick<KeyRecord, "id" | "caps">): readonl
   if (caps === undefined) return [];
   const part = { id: partId(caps), name: CAP_NAME, key: id };
   return caps.limits.map(({ window, limit }) => ({ window, limit, part }));
+}
+
+/**
+ * The parts under which caps are counted, each once: those of the key with this id, otherwise those
+ * of all keys of the account. Dropped caps are among them, because their counts are kept.
+ */
+export function capParts(
+  keys: readonly KeyRecord[],
+  { account, id }: { readonly account: string; readonly id: string },
+): readonly LimitPart[] {
+  const parts = new Map<string, LimitPart>();
+  for (const key of keys) {
+    if (key.account !== account || key.caps === undefined) continue;
+    if (id !== account && id !== key.id) continue;
+    parts.set(partId(key.caps), { id: partId(key.caps), name: CAP_NAME });
+  }
+  return [...parts.values()];
 }
 
 /** The ids of the keys of an account whose caps have a counter; empty for any other counter. */

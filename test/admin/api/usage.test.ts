@@ -8,6 +8,7 @@ import {
   type TestGateway,
   type TestGatewayOptions,
 } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { awayFromHourEdge, sendRequest } from "../../support/wire/client.ts";
 
@@ -111,6 +112,56 @@ describe("usage of an account", () => {
       assert.deepEqual(await read(`/api/counts/${id}`), listed, id);
     }
   });
+
+  it.each(["memory", "redis"])(
+    "is reset by the name of a cap, of one key or of all keys of the account, with %s",
+    async (store) => {
+      const redis = store === "memory" ? undefined : await startRedis();
+      try {
+        // The clock of Redis moves: the windows of a year hardly end in the middle of a test.
+        const config = { plans: { free: { year: 100 } }, ...(redis && { store: redis.url }) };
+        const { now: _, ...moving } = WATCHED;
+        await using house = await startTestGateway({ ...moving, config });
+        const one = await house.issue({ account: "shop", caps: { year: 2 } });
+        const two = await house.issue({ account: "shop", caps: { year: 5 } });
+        const bare = await house.issue({ account: "bare" });
+        const spend = async (key: string) => (await house.ask(key, "/v1/reports")).status;
+        const spent = [await spend(one.key), await spend(one.key), await spend(one.key)];
+        assert.deepEqual([spent, await spend(two.key)], [[200, 200, 429], 200]);
+        const run = async (...args: string[]) => {
+          const by = redis === undefined ? ["--admin", house.adminUrl] : [];
+          return runVerb(["accounts", "reset", ...args, ...by, "--json", "--config", house.file]);
+        };
+        const name = ["--window", "key.year"];
+        const ofOne = jsonOf<{ windows: unknown }>(await run(one.id, ...name));
+        assert.deepEqual(ofOne.windows, [{ window: "key.year", units: 2 }]);
+        await eventually(async () => (await spend(one.key)) === 200);
+        const post = { method: "POST", body: JSON.stringify({ windows: ["key.year"] }) };
+        const ofAll = await (await house.admin("/api/accounts/shop/reset", post)).json();
+        assert.deepEqual(ofAll, {
+          ...{ account: "shop", environment: "production" },
+          windows: [1, 1].map((units) => ({ window: "key.year", units })),
+        });
+        const logged = house.said.findLast(({ msg, resetAt }) => {
+          return msg === "account_reset" && resetAt === undefined;
+        })?.windows;
+        assert.deepEqual(
+          new Set((logged as { keys: string[] }[]).flatMap(({ keys }) => keys)),
+          new Set([one.id, two.id]),
+        );
+        const usage = (await usageOf(house, two.id)).windows.map(({ window, used }) => [
+          window,
+          used,
+        ]);
+        assert.deepEqual(Object.fromEntries(usage), { year: 4, "key.year": 0 });
+        const none = await run(bare.id, ...name);
+        assert.equal(none.status, 64);
+        assert.match(none.err, /Unknown window "key\.year": expected second, minute/);
+      } finally {
+        await redis?.close();
+      }
+    },
+  );
 
   it("is the same with Redis, asked by a command; a plan that observes nothing has no such member", async () => {
     const redis = await startRedis();

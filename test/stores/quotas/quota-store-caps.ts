@@ -104,5 +104,14 @@ export function describeCaps(engine: string, bench: Bench): void {
       );
       assert.deepEqual(usedOf(await spend(store, accountRef, one)), [2, 1]);
     });
+
+    it("on when others are reset by name, and each cap that is named goes back to 0 with its figures", async () => {
+      const { store, accountRef } = await bench.start();
+      for (const limits of [one, other, other]) await spend(store, accountRef, limits);
+      const reset = await store.reset(accountRef, { counters: ["@17.minute", "@2.minute"] });
+      assert.deepEqual(reset, [{ counter: "@17.minute", units: 2 }]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, other)), [1, 4]);
+      assert.deepEqual(usedOf(await spend(store, accountRef, one)), [2, 5]);
+    });
   });
 }

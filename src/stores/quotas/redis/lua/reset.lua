@@ -1,5 +1,5 @@
 -- Sets the running windows of one account to 0, first refusals too (docs/reference/keys.md#accounts).
--- Bans and strikes stay; the caps of its keys go with all windows. Follows account.lua and lowered.lua.
+-- Bans and strikes stay; the caps of its keys go with all windows, or by name. Follows account.lua and lowered.lua.
 --
 -- KEYS 1  the hash of the account
 -- ARGV 1  the clock, see time.lua
@@ -18,9 +18,11 @@ end
 ask_first('HDEL', KEYS[1], '?')
 local calendar = read_calendar(ARGV[2])
 local named
+local has_caps = #ARGV < 3
 for i = 3, #ARGV do
   named = named or {}
   named[ARGV[i]] = true
+  has_caps = has_caps or sub(ARGV[i], 1, 1) == '@'
 end
 
 local out = { format('%.0f', now) }
@@ -61,7 +63,7 @@ for _, each in ipairs({ { KEYS[1], '' }, { meters, '#' } }) do
   local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
   for i = 0, before == '' and CAP_HASHES - 1 or -1 do
     local of_caps = caps .. format(':%.0f', i)
-    if not named and call('HLEN', of_caps) > 0 then reset(of_caps, '@', resets, marks) end
+    if has_caps and call('HLEN', of_caps) > 0 then reset(of_caps, '@', resets, marks) end
   end
   keep(hash, resets, marks)
 end
