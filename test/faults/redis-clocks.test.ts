@@ -75,7 +75,13 @@ describe("2.1 Redis clock goes back: over an edge it", () => {
   });
 });
 
-it("a refusal that is known ends with its window by the clock of Redis, also when that is set an hour ahead", async () => {
+it.each([
+  ["ends with its window by the clock of Redis, also when that is set an hour ahead", 3_600_000],
+  [
+    "is decided again when the clock of Redis is set an hour back, because its end moves",
+    -3_600_000,
+  ],
+])("a refusal that is known %s", async (_, byMs) => {
   await using proxy = await openReplyProxy(server);
   await using house = await openRedisHouse(proxy, {
     config: { plans: { free: { hour: 1 } }, bans: "off" },
@@ -93,7 +99,7 @@ it("a refusal that is known ends with its window by the clock of Redis, also whe
     const now = /^\*2\r\n\$\d+\r\n\S+\r\n\*\d+\r\n:\d+\r\n:(\d{13})\r\n/.exec(text)?.[1];
     if (name !== "evalsha" || now === undefined) return undefined;
     shifted += 1;
-    return [Buffer.from(text.replace(now, String(Number(now) + 3_600_000)))];
+    return [Buffer.from(text.replace(now, String(Number(now) + byMs)))];
   });
   await eventually(() => assert.ok(shifted > 0));
   await eventually(async () => assert.equal(await by(), "store"));

@@ -40,6 +40,15 @@ export function earnedBan(last: Ban | undefined, bans: BanPolicy, nowMs: number,
   return part === undefined ? ban : { ...ban, operation: part.id };
 }
 
+/**
+ * The ban as it holds at `nowMs`. One that would begin in the future is damage, or the clock went
+ * back: it begins now.
+ */
+export function presentBan(ban: Ban, nowMs: number): Ban {
+  const { untilMs, lengthMs } = ban;
+  return untilMs - nowMs > 2 * lengthMs ? { ...ban, untilMs: nowMs + lengthMs } : ban;
+}
+
 /** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
 export function nextStrikeMs(
   refusedMs: number,

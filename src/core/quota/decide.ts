@@ -4,6 +4,7 @@ import {
   earnedBan,
   type NewBan,
   nextStrikeMs,
+  presentBan,
   recentStrikes,
 } from "./bans.ts";
 import { noteRefusals, type WindowCount, withoutMarks } from "./window-count.ts";
@@ -158,8 +159,8 @@ type PresentState = {
 /**
  * Brings an account to the present. A window never goes back when a clock does. One stored more
  * than its own length ahead of now is damage: it is moved to the present and keeps its count
- * (docs/reference/http.md#windows). A ban that would begin in the future is damage too, and so are
- * strikes further ahead than they could matter.
+ * (docs/reference/http.md#windows). So are a ban that would begin in the future, and strikes further
+ * ahead than they could matter.
  */
 function present(
   account: AccountState,
@@ -182,11 +183,8 @@ function present(
       repaired = true;
     }
   }
-  let { ban } = account;
-  if (ban !== undefined && ban.untilMs - nowMs > 2 * ban.lengthMs) {
-    ban = { ...ban, untilMs: nowMs + ban.lengthMs };
-    repaired = true;
-  }
+  let ban = account.ban && presentBan(account.ban, nowMs);
+  if (ban !== account.ban) repaired = true;
   if (ban !== undefined && bans !== undefined && ban.untilMs + bans.forgetAfterMs <= nowMs) {
     ban = undefined;
   }

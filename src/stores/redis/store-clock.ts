@@ -86,6 +86,17 @@ export class StoreClock {
   }
 
   /**
+   * Whether the clock was certainly set back since it said `nowMs`, at `saidMs` on performance.now() or
+   * before that.
+   */
+  wasSetBack(nowMs: number, saidMs: number): boolean {
+    if (!this.isKnown) return false;
+    const atMs = performance.now();
+    const driftMs = (atMs - saidMs) * DRIFT_PER_MS + driftIn(atMs - this.#learntMs);
+    return nowMs - saidMs > this.#highestMs + driftMs + ROUNDING_MS;
+  }
+
+  /**
    * The last instant of the store's clock that is certainly before `atMs` on performance.now();
    * undefined while the clock is not known.
    */

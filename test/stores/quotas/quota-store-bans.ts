@@ -108,6 +108,16 @@ export function describeBans(engine: string, bench: Bench): void {
       assert.equal(lastLengthMs, MINUTE);
     });
 
+    it("and lists them as requests find them after the clock went back: for their own length from now", async () => {
+      const { store, accountRef } = await bench.start();
+      await earnBan(store, accountRef, DAY_1);
+      bench.nowMs -= 2 * MINUTE;
+      const listed = (await store.bans()).find(({ account }) => account === accountRef.account);
+      const { ban } = await store.peek(accountRef, { limits: DAY_1, bans: BANS });
+      assert.deepEqual([listed?.ban, listed?.leftMs], [ban, MINUTE]);
+      assert.equal(ban?.untilMs, bench.nowMs + MINUTE);
+    });
+
     it("whoever is named, for as long as is said, as no offence, and known to every asker", async () => {
       const { store, accountRef } = await bench.start();
       await spend(store, accountRef, DAY_1);

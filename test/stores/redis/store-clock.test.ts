@@ -52,6 +52,26 @@ describe("the clock of the store", () => {
     assert.ok(Math.abs((both.latestAt(now + 50) ?? 0) - (quick.latestAt(now + 50) ?? 0)) <= 1);
   });
 
+  it("tells answers from before it was set back, and takes none of a slow store or an idle hour for one", () => {
+    const now = at();
+    const told = [1_000_000, now] as const;
+    for (const [byMs, expected] of [
+      [-60_000, true],
+      [-100, true],
+      [0, false],
+      [60_000, false],
+    ] as const) {
+      const clock = learnt([now - 1, now, 1_000_000], [now, now + 1, 1_000_000 + byMs]);
+      assert.equal(clock.wasSetBack(...told), expected, `${byMs}`);
+    }
+    assert.equal(learnt([now - 250, now, 1_000_000]).wasSetBack(...told), false, "a slow store");
+    const slewed = learnt([now - 1, now, 1_000_000]);
+    assert.equal(slewed.wasSetBack(1_000_000 - 3_600_000 + 1_500, now - 3_600_000), false);
+    assert.equal(slewed.wasSetBack(1_000_000 - 3_600_000 + 3_000, now - 3_600_000), true);
+    slewed.forget();
+    assert.equal(slewed.wasSetBack(2_000_000, now), false, "an unknown clock");
+  });
+
   it("follows a clock that was set, forward and back", () => {
     for (const byMs of [60_000, -60_000]) {
       const now = at();

@@ -20,6 +20,12 @@ export class AnswerTime {
     return this.#clock?.() ?? trip.nowMs + measuredSince(trip, trip.sentMs);
   }
 
+  /** Whether the store's clock was set back since, so that the ends that the answer told have moved. */
+  wasSetBack({ trip }: CachedDecision): boolean {
+    if (this.#clock !== undefined) return this.#clock() < trip.nowMs;
+    return trip.clock?.wasSetBack(trip.nowMs, trip.receivedMs) ?? false;
+  }
+
   /** The milliseconds since the answer arrived. */
   sinceReceived({ trip }: CachedDecision): number {
     if (this.#clock !== undefined) return this.#clock() - trip.nowMs;

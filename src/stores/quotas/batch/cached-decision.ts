@@ -25,8 +25,8 @@ export type RoundTrip = {
   readonly sentMs: number;
   readonly receivedMs: number;
   readonly nowMs: number;
-  /** The clock of the node that answered, by which windows and bans end if it is set ahead. */
-  readonly clock?: Pick<StoreClock, "latestAt"> | undefined;
+  /** The clock of the node that answered, by which windows and bans end if it is set. */
+  readonly clock?: Pick<StoreClock, "latestAt" | "wasSetBack"> | undefined;
 };
 
 /**

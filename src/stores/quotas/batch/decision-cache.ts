@@ -233,7 +233,8 @@ export class DecisionCache {
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
     const nowMs = this.#time.latestNow(cached);
-    return refusalKind(cached, quotaRequest, nowMs, this.#settling.get(id));
+    const kind = refusalKind(cached, quotaRequest, nowMs, this.#settling.get(id));
+    return kind !== "no" && this.#time.wasSetBack(cached) ? "unnoted" : kind;
   }
 
   /** The ban that is known to refuse the request. The store may have lost it. */

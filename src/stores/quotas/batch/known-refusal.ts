@@ -110,7 +110,8 @@ function windowsAt(
  * - `incomplete`: the store is asked for the usage of a window that is unknown, or that is stale and
  *   ends later than the refusal.
  * - `unnoted`: the store decides while it is reachable, because it has noted no refusal of the window
- *   yet, because a window may refuse for longer, or because nothing may refuse any more.
+ *   yet, because a window may refuse for longer, because nothing may refuse any more, or because its
+ *   clock was set back.
  */
 export type RefusalKind = "no" | "surely" | PacedKind | "unnoted";
 

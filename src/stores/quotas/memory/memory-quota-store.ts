@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import type { Ban, BanPolicy } from "../../../core/quota/bans.ts";
+import { type Ban, type BanPolicy, presentBan } from "../../../core/quota/bans.ts";
 import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import {
   decide,
@@ -253,8 +253,10 @@ class MemoryStore implements QuotaStore {
 
   async bans(): Promise<AccountBan[]> {
     const found: AccountBan[] = [];
-    await inSlices(this.#accounts.all(), ([accountRef, { ban }]) => {
-      const leftMs = (ban?.untilMs ?? 0) - this.#now();
+    await inSlices(this.#accounts.all(), ([accountRef, { ban: kept }]) => {
+      const nowMs = this.#now();
+      const ban = kept && presentBan(kept, nowMs);
+      const leftMs = (ban?.untilMs ?? 0) - nowMs;
       if (ban !== undefined && leftMs > 0) found.push({ ...accountRef, ban, leftMs });
     });
     return found;

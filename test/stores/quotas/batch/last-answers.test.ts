@@ -50,6 +50,8 @@ function verdict(
   };
 }
 
+const clockAt = (latestAt: () => number | undefined) => ({ latestAt, wasSetBack: () => false });
+
 describe("what is known of an account", () => {
   it("is its verdict, as time goes by: a window that ended is empty, the other is kept", () => {
     const cached = cacheDecision(ASK, verdict([7, 40]), TRIP);
@@ -318,7 +320,7 @@ describe("what is known of an account", () => {
   it("is as old as the late answer that told it, though the clock of the store is forgotten since", () => {
     const second: Limit = { window: "second", limit: 5 };
     let latestMs: number | undefined = NOON + 1_500;
-    const cache = new DecisionCache(undefined, () => ({ latestAt: () => latestMs }));
+    const cache = new DecisionCache(undefined, () => clockAt(() => latestMs));
     const accountRef = { environment: "production", account: "a" };
     cache.learnCounts(accountRef, [{ counter: "second", startMs: NOON, used: 1 }], NOON);
     latestMs = undefined;
@@ -331,7 +333,7 @@ describe("what is known of an account", () => {
     const accountRef = { environment: "production", account: "a" };
     // Each node of a Cluster has a clock of its own.
     const cache = new DecisionCache(undefined, (bucket) => {
-      return { latestAt: () => (bucket === bucketOf(accountRef) ? latestMs : NOON) };
+      return clockAt(() => (bucket === bucketOf(accountRef) ? latestMs : NOON));
     });
     cache.learnCounts(accountRef, [{ counter: "second", startMs: NOON, used: 1 }], NOON);
     const used = () =>

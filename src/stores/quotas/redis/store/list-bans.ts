@@ -1,4 +1,5 @@
 import { errorMessage } from "../../../../base/messages.ts";
+import { presentBan } from "../../../../core/quota/bans.ts";
 import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../../redis/store-failure.ts";
@@ -55,7 +56,8 @@ async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], now
   await Promise.all(
     keys.map(async (key) => {
       const text = await ask("hget", key, ["b"]);
-      const ban = typeof text === "string" ? parseBan(text) : undefined;
+      const stored = typeof text === "string" ? parseBan(text) : undefined;
+      const ban = stored && presentBan(stored, nowMs);
       const { environment, account } = accountOf(key, prefix);
       if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
       found.push([
