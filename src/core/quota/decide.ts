@@ -95,7 +95,11 @@ export type QuotaDecision = {
    * A window or a ban from an impossible future was moved to the present. This deserves a log line.
    */
   readonly repaired: boolean;
+  /** Each of these: the window at that place of `windows`, or the ban, and its start or its end before. */
+  readonly moved?: readonly Move[];
 };
+
+export type Move = { readonly at: number | "ban"; readonly fromMs: number };
 
 type DecideResult = { readonly account: AccountState; readonly decision: QuotaDecision };
 
@@ -127,7 +131,9 @@ export function decide(
   const all: AccountState = { usage, strikesMs: struck.strikesMs, ban: struck.ban };
   const next =
     past.repaired || changes(account, all, quotaRequest) ? dropEndedWindows(all, nowMs) : all;
-  const decision = verdictOf(next, quotaRequest, nowMs, granted, past.repaired);
+  const { repaired, moved } = past;
+  const verdict = verdictOf(next, quotaRequest, nowMs, granted, repaired);
+  const decision = moved.length === 0 ? verdict : { ...verdict, moved };
   return {
     account: granted > 0 ? { ...next, usage: withoutMarks(next.usage, limits) } : next,
     decision: struck.earned === undefined ? decision : { ...decision, newBan: struck.earned },
@@ -154,6 +160,7 @@ type PresentState = {
   readonly strikesMs: readonly number[];
   readonly ban: Ban | undefined;
   readonly repaired: boolean;
+  readonly moved: readonly Move[];
 };
 
 /**
@@ -168,8 +175,8 @@ function present(
   nowMs: number,
 ): PresentState {
   const usage: Partial<Record<string, WindowCount>> = { ...account.usage };
-  let repaired = false;
-  for (const limit of limits) {
+  const moved: Move[] = [];
+  for (const [at, limit] of limits.entries()) {
     const { window, calendar } = limit;
     const startMs = windowStart(window, nowMs, calendar);
     const stored = held(usage, limit);
@@ -180,17 +187,19 @@ function present(
       windowEnd(window, stored.startMs, calendar) - stored.startMs
     ) {
       usage[counterName(limit)] = { startMs, count: stored.count, refusedMs: 0 };
-      repaired = true;
+      moved.push({ at, fromMs: stored.startMs });
     }
   }
   let ban = account.ban && presentBan(account.ban, nowMs);
-  if (ban !== account.ban) repaired = true;
+  if (account.ban !== undefined && ban !== account.ban) {
+    moved.push({ at: "ban", fromMs: account.ban.untilMs });
+  }
   if (ban !== undefined && bans !== undefined && ban.untilMs + bans.forgetAfterMs <= nowMs) {
     ban = undefined;
   }
   const keepMs = bans === undefined ? 0 : Math.max(bans.withinMs, bans.graceMs);
   const strikesMs = kept(account.strikesMs, nowMs, keepMs);
-  return { usage, strikesMs, ban, repaired };
+  return { usage, strikesMs, ban, repaired: moved.length > 0, moved };
 }
 
 /** Whether a quota request changes the account. A peek never counts as a change. */

@@ -1,5 +1,9 @@
+import { roundUpToSeconds } from "../../core/keys/whole-seconds.ts";
 import { formatDay } from "../../core/quota/days.ts";
+import type { Move, QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import type { MeterUse } from "../../core/quota/meters.ts";
+import { windowLabel } from "../../core/quota/rate-limit-info.ts";
+import { windowStart } from "../../core/quota/windows.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { type AccountRef, accountId } from "./account-ref.ts";
 import type { LostSettlement } from "./count-corrections.ts";
@@ -48,6 +52,25 @@ export function reportLostSettlement(
 ): void {
   const told = { environment, account, id: ids.join(" "), meter, units, day: formatDay(day) };
   report("warn", "settlement_lost", told);
+}
+
+/** Logs what a decision repaired, with each window and ban that it moved to the present. */
+export function reportRepair(
+  report: Reporter,
+  told: AccountRef & { readonly store?: string },
+  decision: QuotaDecision,
+): void {
+  const moved = decision.moved?.map((move) => moveDetails(move, decision));
+  report("warn", "counter_repaired", moved === undefined ? told : { ...told, moved });
+}
+
+function moveDetails({ at, fromMs }: Move, { windows, ban }: QuotaDecision) {
+  const from = roundUpToSeconds(fromMs);
+  if (at === "ban") return { ban: true, from, ...(ban && { to: roundUpToSeconds(ban.untilMs) }) };
+  const usage = windows[at] as WindowUsage;
+  const { window, resetMs, calendar, used } = usage;
+  const to = roundUpToSeconds(windowStart(window, resetMs - 1, calendar));
+  return { window: windowLabel(usage), used, from, to };
 }
 
 /**

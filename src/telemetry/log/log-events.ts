@@ -134,8 +134,8 @@ export const LOG_EVENTS = {
   store_eviction_unknown: row("debug", ["store", "why"], "The policy of Redis could not be read"),
   counter_repaired: row(
     "warn",
-    ["environment", "account", "store"],
-    "A [damaged](store.md#damage) window or ban was moved to the present, or a number of its day begun anew",
+    ["environment", "account", "store", "moved"],
+    "A [damaged](store.md#damage) window or ban was moved to the present, or a number of its day begun anew. `moved` has each `window` with what it has `used`, or `ban`, and the instants of its start, or of the ban's end, before and after: `from`, `to`",
   ),
   counter_regression: row(
     "error",

@@ -158,7 +158,8 @@ const policy = fc.option(
 );
 
 /** The parts of a verdict that are of the account, whatever this very ask did. */
-function lasting({ repaired: _, granted: __, newBan: ___, ...told }: QuotaDecision) {
+function lasting(verdict: QuotaDecision) {
+  const { repaired: _, moved: __, granted: ___, newBan: ____, ...told } = verdict;
   return told;
 }
 

@@ -110,10 +110,11 @@ export function describeBans(engine: string, bench: Bench): void {
 
     it("and lists them as requests find them after the clock went back: for their own length from now", async () => {
       const { store, accountRef } = await bench.start();
-      await earnBan(store, accountRef, DAY_1);
+      const fromMs = await earnBan(store, accountRef, DAY_1);
       bench.nowMs -= 2 * MINUTE;
       const listed = (await store.bans()).find(({ account }) => account === accountRef.account);
-      const { ban } = await store.peek(accountRef, { limits: DAY_1, bans: BANS });
+      const { ban, moved } = await store.peek(accountRef, { limits: DAY_1, bans: BANS });
+      assert.deepEqual(moved, [{ at: "ban", fromMs }]);
       assert.deepEqual([listed?.ban, listed?.leftMs], [ban, MINUTE]);
       assert.equal(ban?.untilMs, bench.nowMs + MINUTE);
     });

@@ -140,6 +140,7 @@ export function describeQuotaStore(engine: string, open: OpenQuotaStore): void {
       store.invalidate();
       const { admitted, decision } = await spend(store, accountRef, DAY_1);
       assert.deepEqual([admitted, decision.repaired], [false, true]);
+      assert.deepEqual(decision.moved, [{ at: 0, fromMs: Date.UTC(2027, 6, 15) }]);
       assert.equal(decision.windows[0]?.resetMs, Date.UTC(2026, 6, 16));
     });
   });

@@ -12,7 +12,7 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
-import { reportLostCharges, reportLostSettlement } from "../charge-reports.ts";
+import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
 import type {
   AccountBan,
   BanCause,
@@ -193,7 +193,7 @@ class MemoryStore implements QuotaStore {
     }
     if (decision.repaired) {
       const { environment, account } = accountRef;
-      this.#options.report("warn", "counter_repaired", { environment, account });
+      reportRepair(this.#options.report, { environment, account }, decision);
     }
     return decision;
   }

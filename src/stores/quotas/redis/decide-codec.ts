@@ -1,6 +1,6 @@
 import { type Ban, type BanPolicy, banLength } from "../../../core/quota/bans.ts";
 import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
-import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
+import type { Move, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { replyList, unreadableFailure } from "../../redis/store-failure.ts";
 import { CALL_ACCOUNTS_MAX } from "../batch/call-queue.ts";
@@ -203,7 +203,8 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision | 
     const strikeDueMs = nowMs;
     return { nowMs, granted, windows, ban: undefined, strikes: 0, strikeDueMs, repaired: false };
   }
-  const repaired = reader.next() === 1;
+  const repairs = reader.next();
+  const moved = Array.from({ length: Math.max(0, repairs - 1) }, () => readMove(reader));
   const strikes = reader.next();
   const strikeDueMs = reader.next();
   const how = reader.next();
@@ -211,7 +212,10 @@ function readVerdict(reader: Reader, { limits }: QuotaRequest): QuotaDecision | 
   const isEarned = how === EARNED || how === OBSERVED;
   const strikesMs = isEarned ? Array.from({ length: reader.next() }, () => reader.next()) : [];
   const ban = how === OBSERVED ? undefined : told;
-  const decision = { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
+  const decision = {
+    ...{ nowMs, granted, windows, ban, strikes, strikeDueMs, repaired: repairs > 0 },
+    ...(moved.length > 0 && { moved }),
+  };
   return isEarned ? { ...decision, newBan: { ...(told as Ban), strikesMs } } : decision;
 }
 
@@ -223,6 +227,11 @@ const LOWERED = 2;
 
 /** The numbers of decide.lua for no ban, one just earned, one only observed; 1: one in force. */
 const [NO_BAN, EARNED, OBSERVED] = [0, 2, 3] as const;
+
+function readMove(reader: Reader): Move {
+  const place = reader.next();
+  return { at: place === 0 ? "ban" : place - 1, fromMs: reader.next() };
+}
 
 function readBan(reader: Reader): Ban {
   const [untilMs, lengthMs] = [reader.next(), reader.next()];

@@ -233,6 +233,31 @@ describe("The memory store over a restart", () => {
     assert.match(told.join(), /warn: counter_repaired/);
   });
 
+  it("tells of a window and a ban that it moves where each was, where it is, and what the window counts", async () => {
+    nowMs = START;
+    const lines: unknown[] = [];
+    const store = await createMemoryQuotaStore({
+      now: () => nowMs,
+      report: (_, event, details) => lines.push([event, details]),
+    });
+    const bans = { ...DEFAULT_BANS, strikes: 1, graceMs: 0 };
+    const request = { limits: [{ window: "hour", limit: 1 }], bans, requests: 1 } as const;
+    for (let i = 0; i < 3; i++) {
+      await store.charge(name("a"), request);
+      nowMs += 1;
+    }
+    nowMs -= 86_400_000;
+    await store.charge(name("a"), request);
+    await store.close();
+    const seconds = (...time: [number, number, number]) => Date.UTC(2026, 6, ...time) / 1_000;
+    const moved = [
+      { window: "hour", used: 1, from: seconds(15, 12, 0), to: seconds(14, 12, 0) },
+      { ban: true, from: seconds(15, 12, 31) + 11, to: seconds(14, 12, 31) + 11 },
+    ];
+    const { environment, account } = name("a");
+    assert.deepEqual(lines, [["counter_repaired", { environment, account, moved }]]);
+  });
+
   it("goes on with the old file whole when it cannot write, told once, and heals", async () => {
     const store = await open({ everyMs: 10 });
     spend(store, "a", ASK);

@@ -24,10 +24,12 @@
 --   -1 for one of which nothing was done, because its bucket, or the hash of its caps or meters, is not
 --   here; otherwise granted, the count of each window, and
 --   0 when all else is as for an account without strikes and bans in the windows of now; otherwise
---   1, the reset of each window, repaired, strikes, the next strike's instant, and
+--   1, the reset of each window, repaired, what was moved, strikes, the next strike's instant, and
 --   0 without a ban or 1 for one in force, 2 for one that this decision made, 3 for one that it only
 --   observed: until, length, field, offences, and of those two how many strikes made it, and the instant
 --   of each.
+-- Repaired is 0, or 1 and how many were moved to the present: then the place of each window, from 1 on, or
+-- 0 for the ban, and its start or its end before.
 -- 2 or 3 in place of the first 0 or 1: the highest count of each window before units of it were taken
 -- back, or 0, come next, see lowered.lua.
 
@@ -107,7 +109,7 @@ local function decider()
   end
 
   -- The tables of the current account; they are reused for one account after another, and `plan` is its own.
-  local NO_STRIKES = {}
+  local NO_STRIKES, NO_MOVES = {}, {}
   local plan
   local start, used, refused, changed, fresh, set = {}, {}, {}, {}, {}, {}
 
@@ -170,7 +172,11 @@ local function decider()
     local fields, limits, count, cost = plan.fields, plan.limits, plan.count, plan.cost
     local kept = plan.kept and tonumber(plan.kept)
     local holds = plan.holds
-    local repaired, dirty = false, false
+    local repaired, dirty, moved = false, false, NO_MOVES
+    local function move(place, from)
+      if moved == NO_MOVES then moved = {} end
+      moved[#moved + 1], repaired = { place, from }, true
+    end
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
     if plan.apart then
@@ -199,7 +205,8 @@ local function decider()
         begun, charged, first, changed[i], fresh[i] = starting, 0, 0, true, true
       elseif begun > starting then
         if begun - now > window_end(field, begun, plan.calendar) - begun then
-          begun, first, changed[i], repaired = starting, 0, true, true
+          move(i, begun)
+          begun, first, changed[i] = starting, 0, true
         else
           aligned = false
         end
@@ -212,7 +219,8 @@ local function decider()
       ban = read_ban(stored.b)
       if not ban then ban_changed, repaired = true, true end
       if ban and ban[1] - now > 2 * ban[2] then
-        ban[1], ban_changed, repaired = now + ban[2], true, true
+        move(0, ban[1])
+        ban[1], ban_changed = now + ban[2], true
       end
       if ban and bans and ban[1] + forget_after <= now then ban, ban_changed = nil, true end
     end
@@ -353,7 +361,12 @@ local function decider()
     for i = 1, marks and count or 0 do tell(marks[i] or 0) end
     for i = 1, count do tell(window_end(fields[i], start[i], plan.calendar)) end
     local how = earned and earned_how or in_force and 1 or 0
-    for _, value in ipairs({ repaired and 1 or 0, struck, due, how }) do tell(value) end
+    tell(repaired and 1 + #moved or 0)
+    for _, each in ipairs(moved) do
+      tell(each[1])
+      tell(each[2])
+    end
+    for _, value in ipairs({ struck, due, how }) do tell(value) end
     if how == 0 then return end
     for _, value in ipairs(earned or ban) do tell(value) end
     if not earned then return end

@@ -12,6 +12,7 @@ import { Batcher } from "../../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
 import {
   reportLostSettlement,
+  reportRepair,
   reportUncertain,
   type UncertainCharge,
 } from "../../charge-reports.ts";
@@ -353,7 +354,7 @@ class RedisQuotaStore implements QuotaStore {
   #told(accountRef: AccountRef, decision: QuotaDecision, lost: LostCount | undefined): void {
     const { environment, account } = accountRef;
     const told = { environment, account, store: this.#options.address.shown };
-    if (decision.repaired) this.#options.report("warn", "counter_repaired", told);
+    if (decision.repaired) reportRepair(this.#options.report, told, decision);
     if (lost !== undefined) this.#tellLoss(accountRef, lost);
     const { ban, newBan, nowMs } = decision;
     if (ban && newBan) this.#changes.tellBanSoon(accountRef, nowMs, ban);
