@@ -66,6 +66,19 @@ export function upstreamTarget(
   return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
 }
 
+/**
+ * The path without the slash at its end, if that slash is all that follows the stripped prefix:
+ * both are forwarded as the same target.
+ */
+export function withoutStrippedSlash(
+  path: string,
+  { stripPrefix }: { readonly stripPrefix: string },
+): string {
+  if (stripPrefix === "" || !path.endsWith("/")) return path;
+  const end = endOfSegments(path, stripPrefix.split("/").length - 1);
+  return end === path.length - 1 ? path.slice(0, end) : path;
+}
+
 /** The index at which the first `count` segments of the path end. */
 function endOfSegments(raw: string, count: number): number {
   const question = raw.indexOf("?");

@@ -8,7 +8,7 @@ import {
   validateHeadSize,
 } from "../../core/http/head.ts";
 import { findRoute, NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
-import { type Target, validateTarget } from "../../core/http/target.ts";
+import { type Target, validateTarget, withoutStrippedSlash } from "../../core/http/target.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import {
   type Environment,
@@ -101,9 +101,19 @@ function judge(
 /** The service that has the path, and the route in its description. */
 function routeOf(environment: Environment, method: string, path: string): RouteFacts {
   const service = findService(environment, path);
-  const match = service === undefined ? NO_ROUTE : findRoute(service.routes, method, path);
+  const match = service === undefined ? NO_ROUTE : matchOf(service, method, path);
   const isOurs = match.allowedMethods === undefined && isStandingPath(environment, path);
   return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, service };
+}
+
+/**
+ * A description has at most one of two paths that are forwarded as the same target. Without a
+ * description both are found, so both are judged by the rules of the one that rules can name.
+ */
+function matchOf(service: Service, method: string, path: string): RouteMatch {
+  const { routes } = service;
+  const isDescribed = routes.operations !== undefined;
+  return findRoute(routes, method, isDescribed ? path : withoutStrippedSlash(path, service));
 }
 
 /**

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "vitest";
-import { upstreamTarget, validateTarget } from "../../../src/core/http/target.ts";
+import {
+  upstreamTarget,
+  validateTarget,
+  withoutStrippedSlash,
+} from "../../../src/core/http/target.ts";
 
 const judge = (url: string, { method = "GET", host = "api.test" } = {}) => {
   const judged = validateTarget({ method, target: url, host }, "http");
@@ -169,4 +173,22 @@ describe("A target for a backend", () => {
       assert.equal(upstreamTarget(raw, { stripPrefix, addPrefix }), wanted);
     });
   }
+
+  it("is the same with a slash at the end only if the whole path is stripped", () => {
+    for (const [path, stripPrefix, wanted] of [
+      ["/v1/orders/", "/v1/orders", "/v1/orders"],
+      ["/V1;a=b/orders;c/", "/v1/orders", "/V1;a=b/orders;c"],
+      ["/a%3Ab/", "/a:b", "/a%3Ab"],
+      ["/v1/orders", "/v1/orders", "/v1/orders"],
+      ["/v1/orders/", "/v1", "/v1/orders/"],
+      ["/v1/orders/7/", "/v1/orders", "/v1/orders/7/"],
+      ["/v1/orders/", "", "/v1/orders/"],
+      ["/", "", "/"],
+    ] as const) {
+      const judged = withoutStrippedSlash(path, { stripPrefix });
+      assert.equal(judged, wanted);
+      const forwarded = (one: string) => upstreamTarget(one, { stripPrefix, addPrefix: "/x" });
+      assert.equal(forwarded(judged), forwarded(path));
+    }
+  });
 });

@@ -172,6 +172,57 @@ describe("services under paths of their own", async () => {
   });
 });
 
+// The description of a backend has one of the two paths at most, and the other one is 404.
+it("a slash behind a path that is stripped whole saves no units, no key and no meter", async () => {
+  await using backend = await startTestUpstream();
+  const at = (path: string, addPrefix = "") => {
+    return {
+      path,
+      stripPrefix: path,
+      upstreams: [backend.origin],
+      ...(addPrefix && { addPrefix }),
+    };
+  };
+  const tokens = { hold: 7, max: 7, used: ["header x-used"] };
+  await using house = await startTestGateway({
+    config: { plans: { free: { day: 1_000, meters: { tokens: { day: 70 } } }, open: { hour: 9 } } },
+    environment: {
+      ...{ api: null, public: "open", publicRoutes: ["GET /v1/open"] },
+      costs: [
+        { match: "GET /v1/orders", cost: 50 },
+        { match: "GET /v1/a:b", cost: 40, meters: { tokens } },
+      ],
+      backends: [at("/v1/orders"), at("/v1/a:b", "/api"), at("/v1/open"), at("/v1/plain")],
+    },
+  });
+  const { key } = await house.issue({ plan: "free" });
+  const ask = async (path: string, credentials: { key?: string } = { key }) => {
+    await using client = await openClient(house.port);
+    const { status } = await client.ask({ path, ...credentials });
+    const line = await eventually(() => {
+      const last = house.lines.at(-1);
+      return last !== undefined && last.path === path.split("?")[0] && last;
+    });
+    assert.ok(line);
+    const target = status === 200 ? backend.seen.at(-1)?.target : undefined;
+    return [target, line.charged, line.meters?.tokens?.hold];
+  };
+  for (const [path, target, cost, hold] of [
+    ["/v1/orders", "/", 50],
+    ["/v1/orders/", "/", 50],
+    ["/v1/orders/?a=/", "/?a=/", 50],
+    ["/v1/orders/7/", "/7/", 1],
+    ["/v1/a%3Ab", "/api/", 40, 7],
+    ["/v1/a%3Ab/", "/api/", 40, 7],
+    ["/v1/plain/", "/", 1],
+  ] as const) {
+    assert.deepEqual(await ask(path), [target, cost, hold], path);
+  }
+  assert.deepEqual(await ask("/v1/open/", {}), ["/", 1, undefined], "what /v1/open gives");
+  assert.deepEqual(await ask("/v1/orders/", {}), [undefined, 0, undefined]);
+  assert.deepEqual(await ask("/v1/orders/%0A"), [undefined, 0, undefined], "another price up to $");
+});
+
 it("a service that fails goes out of service alone", async () => {
   const { house, backends } = await openServices();
   await using _ = house;
