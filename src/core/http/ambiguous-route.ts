@@ -2,6 +2,7 @@ import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, whatItAsksMore } from "./demands.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
+import { otherReadings } from "./path-readings.ts";
 import {
   findRoute,
   isRuleFor,
@@ -18,26 +19,40 @@ type AskedRoute = {
   /** The route of that path. */
   readonly match: RouteMatch;
   readonly hasPublicPlan: boolean;
+  /** The prefix that is removed from the path before it is forwarded. */
+  readonly stripPrefix: string;
 };
 
 /**
  * Whether some routers find another route for the path, one that asks for something else
- * (docs/reference/edge.md#target). Apart from a last segment that begins with ";", they do so only
- * for templates with a literal beside a name.
+ * (docs/reference/edge.md#target). With `exact` they do so only for templates with a literal beside
+ * a name.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
-  const { method, path, match, hasPublicPlan } = asked;
+  const { path, match, hasPublicPlan, stripPrefix } = asked;
   if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
   const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
-  const isNameless = table.paths === "loose" && path.includes("/;");
-  if (!isNameless) return demandsElsewhere(table, asked).some(isOther);
-  return namelessReadings(path).some((read) => {
-    const found = findRoute(table, method, read);
-    const other = { ...asked, path: read, match: found };
-    if (isServed(table, found) && isOther(demandsOf(found))) return true;
-    return demandsElsewhere(table, other).some(isOther);
-  });
+  if (table.paths !== "loose") return demandsElsewhere(table, asked).some(isOther);
+  const isFoundByOthers = path.includes("/;")
+    ? namelessReadings(path).some((read) => demandsOfReading(table, asked, read).some(isOther))
+    : demandsElsewhere(table, asked).some(isOther);
+  // Parameters within a path are common with servlets, so a reading that asks for less passes.
+  const asksMore = (other: Demands) =>
+    other !== demands && whatItAsksMore(other, demands, hasPublicPlan) !== undefined;
+  return (
+    isFoundByOthers ||
+    otherReadings(path, stripPrefix).some((read) => {
+      return demandsOfReading(table, asked, read).some(asksMore);
+    })
+  );
+}
+
+/** The demands on what a path is read as, here and by other routers. */
+function demandsOfReading(table: RouteTable, asked: AskedRoute, path: string): readonly Demands[] {
+  const match = findRoute(table, asked.method, path);
+  const elsewhere = demandsElsewhere(table, { ...asked, path, match });
+  return isServed(table, match) ? [demandsOf(match), ...elsewhere] : elsewhere;
 }
 
 /** A last segment that begins with ";" is nothing to servlets, and a name to Express. */

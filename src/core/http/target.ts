@@ -62,7 +62,7 @@ export function upstreamTarget(
   { stripPrefix, addPrefix }: { readonly stripPrefix: string; readonly addPrefix: string },
 ): string {
   if (stripPrefix === "" && addPrefix === "") return raw;
-  const rest = raw.slice(endOfSegments(raw, stripPrefix.split("/").length - 1));
+  const rest = raw.slice(strippedLength(raw, stripPrefix));
   return `${addPrefix}${rest.startsWith("/") ? "" : "/"}${rest}`;
 }
 
@@ -75,16 +75,16 @@ export function withoutStrippedSlash(
   { stripPrefix }: { readonly stripPrefix: string },
 ): string {
   if (stripPrefix === "" || !path.endsWith("/")) return path;
-  const end = endOfSegments(path, stripPrefix.split("/").length - 1);
+  const end = strippedLength(path, stripPrefix);
   return end === path.length - 1 ? path.slice(0, end) : path;
 }
 
-/** The index at which the first `count` segments of the path end. */
-function endOfSegments(raw: string, count: number): number {
+/** The length of the prefix that is stripped, in the spelling that the target has. */
+export function strippedLength(raw: string, stripPrefix: string): number {
   const question = raw.indexOf("?");
   const pathEnd = question === -1 ? raw.length : question;
   let end = 0;
-  for (let left = count; left > 0; left--) {
+  for (let left = stripPrefix.split("/").length - 1; left > 0; left--) {
     end = raw.indexOf("/", end + 1);
     if (end === -1 || end > pathEnd) return pathEnd;
   }

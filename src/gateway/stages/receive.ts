@@ -124,9 +124,10 @@ function isReadAsAnother(environment: Environment, method: string, route: RouteF
   const { path, match, service } = route;
   if (match.allowedMethods === undefined || service === undefined) return false;
   const hasPublicPlan = environment.publicPlan !== undefined;
-  if (isAmbiguousRoute(service.routes, { method, path, match, hasPublicPlan })) return true;
+  const { routes, stripPrefix } = service;
+  if (isAmbiguousRoute(routes, { method, path, match, hasPublicPlan, stripPrefix })) return true;
   // Routers that match up to "$" read a path without the newline at its end.
-  const end = service.routes.paths === "loose" ? withoutLooseEnd(path) : path;
+  const end = routes.paths === "loose" ? withoutLooseEnd(path) : path;
   if (!end.endsWith(NEWLINE)) return false;
   const other = routeOf(environment, method, end.slice(0, -NEWLINE.length));
   if (other.match.allowedMethods === undefined) return false;

@@ -18,7 +18,7 @@ function tableOf(operations: readonly Operation[], paths: PathMatching = "exact"
 
 function isAmbiguous(table: RouteTable, path: string, method = "GET"): boolean {
   const match = findRoute(table, method, path);
-  return isAmbiguousRoute(table, { method, path, match, hasPublicPlan: false });
+  return isAmbiguousRoute(table, { method, path, match, hasPublicPlan: false, stripPrefix: "" });
 }
 
 describe("A path is ambiguous", () => {
@@ -59,6 +59,23 @@ describe("A path is ambiguous", () => {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
     }
     assert.equal(isAmbiguous(tableOf([one], "loose"), "/v1/.json/;7"), false);
+  });
+
+  it("by what is before a ; within it, if that asks for more", () => {
+    const loose = tableOf(
+      [
+        ...[operation("/v1/{x}", { cost: 3 }), operation("/v1/{x}.json", { cost: 9 })],
+        ...[operation("/v1/{x}/{y}", { cost: 2 }), operation("/v1/cheap", { cost: 1 })],
+      ],
+      "loose",
+    );
+    for (const path of ["7;/a", "7;a;b/c", "7;/a/", "cheap.json;/a", ".json;a/b"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
+    }
+    for (const path of ["cheap;/a", "7;a", "7;a/", "7/a;b", "7%3B/a", ";/a", "7;/a/b"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
+    }
+    assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/7;/a"), false, "exact");
   });
 
   it("and not otherwise", () => {
