@@ -13,6 +13,7 @@ const COSTS = {
   "/v1/files/{name}": 2,
   "/v1/files/{name}.json": 9,
   "/v1/files/{name}/{part}": 3,
+  "/v1/files/caf\u00e9": 30,
   "/v1/cars": 1,
   "/v1/cars/{name}": 4,
   "/v1/orders/token": 60,
@@ -24,7 +25,9 @@ const TEMPLATES = Object.keys(COSTS) as Template[];
 
 function described(templates: readonly Template[]): string {
   const paths = templates.map((template) => {
-    const path = JSON.stringify(template.slice("/v1".length));
+    const path = JSON.stringify(
+      encodeURI(template.slice("/v1".length)).replace(/%7[BD]/g, decodeURI),
+    );
     return `  ${path}: { get: { responses: {}, x-cost: ${COSTS[template]} } }\n`;
   });
   return `openapi: 3.1.0\ninfo: { title: t, version: 1.0.0 }\npaths:\n${paths.join("")}`;
@@ -98,6 +101,22 @@ describe("a router that reads a path up to the first ;", () => {
     await assertServed("/v1/cars;color=red/7", "/v1/cars", 4);
     await assertServed("/v1;a/orders/7", "/v1/orders/{name}", 2);
     await assertServed("/v1/orders/7%3B/x", "/v1/orders/{name}/{part}", 3);
+  });
+});
+
+describe("a router that ignores the case of all letters", () => {
+  it("serves no operation for the price of one that the gateway finds by ASCII letters", async () => {
+    for (const name of ["to%E2%84%AAen", "TO%E2%84%AAEN", "to%e2%84%aaen;/x", "caf%C3%89"]) {
+      await assertRefused(`/v1/files/${name}`);
+    }
+    await assertRefused("/v1/orders/to%E2%84%AAen");
+    await assertRefused("/v1/files/to%E2%84%AAen%0A");
+  });
+
+  it("serves names with any letters, and the literal path itself", async () => {
+    await assertServed("/v1/files/%E2%84%AAiwi", "/v1/files/{name}", 2);
+    await assertServed("/v1/files/CAF%C3%A9", "/v1/files/caf\u00e9", 30);
+    await assertServed("/v1/files/%C3%9Cber.json", "/v1/files/{name}.json", 9);
   });
 });
 

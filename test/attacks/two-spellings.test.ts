@@ -277,7 +277,7 @@ describe("with paths: loose", () => {
       ["POST /v1/files/a.json;v=1/", 7],
       ["POST /v1/files/A:Publish", 9],
       ["POST /v1/files/H%C3%BChner", 13],
-      ["POST /v1/files/h%C3%9Chner", 1],
+      ["POST /v1/files/h%C3%9Chne", 1],
       ["POST /v1/files/docs%3Ball", 1],
     ] as const) {
       assert.deepEqual([request, (await ask(loose, request)).charged], [request, charged]);

@@ -1,6 +1,7 @@
 import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, whatItAsksMore } from "./demands.ts";
+import { foldPath, foldTable, hasCasedLetters } from "./letter-case.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
 import { otherReadings } from "./path-readings.ts";
 import {
@@ -29,7 +30,7 @@ type AskedRoute = {
  * a name.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
-  const { path, match, hasPublicPlan, stripPrefix } = asked;
+  const { path, match, hasPublicPlan } = asked;
   if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
   const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
@@ -37,22 +38,35 @@ export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean 
   const isFoundByOthers = path.includes("/;")
     ? namelessReadings(path).some((read) => demandsOfReading(table, asked, read).some(isOther))
     : demandsElsewhere(table, asked).some(isOther);
-  // Parameters within a path are common with servlets, so a reading that asks for less passes.
-  const asksMore = (other: Demands) =>
-    other !== demands && whatItAsksMore(other, demands, hasPublicPlan) !== undefined;
-  return (
-    isFoundByOthers ||
-    otherReadings(path, stripPrefix).some((read) => {
-      return demandsOfReading(table, asked, read).some(asksMore);
-    })
-  );
+  return isFoundByOthers || isReadAsMore(table, asked);
 }
 
-/** The demands on what a path is read as, here and by other routers. */
+/**
+ * Whether another reading of the path asks for more. One that asks for less passes, because paths
+ * with parameters are common with servlets, and so are letters of any alphabet.
+ */
+function isReadAsMore(table: RouteTable, asked: AskedRoute): boolean {
+  const { path, match, hasPublicPlan, stripPrefix } = asked;
+  const isCased = hasCasedLetters(path);
+  const reads = otherReadings(path, stripPrefix);
+  if (!isCased && reads.length === 0) return false;
+  const demands = demandsOf(match);
+  const asksMore = (other: Demands) => whatItAsksMore(other, demands, hasPublicPlan) !== undefined;
+  const isMore = (of: RouteTable, read: string) => demandsOfReading(of, asked, read).some(asksMore);
+  if (reads.some((read) => isMore(table, read))) return true;
+  return isCased && [path, ...reads].some((read) => isMore(foldTable(table), foldPath(read)));
+}
+
+/**
+ * The demands on what a path is read as, here and by other routers. The operation of the path that
+ * was asked for is left out.
+ */
 function demandsOfReading(table: RouteTable, asked: AskedRoute, path: string): readonly Demands[] {
   const match = findRoute(table, asked.method, path);
   const elsewhere = demandsElsewhere(table, { ...asked, path, match });
-  return isServed(table, match) ? [demandsOf(match), ...elsewhere] : elsewhere;
+  const { operation } = match;
+  const isAsked = operation !== undefined && operation.template === asked.match.template;
+  return isAsked || !isServed(table, match) ? elsewhere : [demandsOf(match), ...elsewhere];
 }
 
 /** A last segment that begins with ";" is nothing to servlets, and a name to Express. */

@@ -133,7 +133,10 @@ function isReadAsAnother(environment: Environment, method: string, route: RouteF
   if (other.match.allowedMethods === undefined) return false;
   const { operation, cost, meters, isPublic } = other.match;
   const isSame = operation === match.operation && cost === match.cost && meters === match.meters;
-  return !isSame || isPublic !== match.isPublic || other.service !== service;
+  if (!isSame || isPublic !== match.isPublic || other.service !== service) return true;
+  // Some of these routers also read the rest in another way.
+  const without = { ...other, method, hasPublicPlan, stripPrefix };
+  return routes.paths === "loose" && isAmbiguousRoute(routes, without);
 }
 
 /** Removes the text after ";" in the last segment, and a slash before and after it. */

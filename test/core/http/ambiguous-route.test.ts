@@ -13,7 +13,8 @@ function operation(template: string, rest: Partial<Operation> = {}): Operation {
 }
 
 function tableOf(operations: readonly Operation[], paths: PathMatching = "exact"): RouteTable {
-  return { basePath: "/v1", paths, operations };
+  const parsed = operations.map((one) => ({ ...one, segments: parsePattern(one.template, paths) }));
+  return { basePath: "/v1", paths, operations: parsed };
 }
 
 function isAmbiguous(table: RouteTable, path: string, method = "GET"): boolean {
@@ -76,6 +77,42 @@ describe("A path is ambiguous", () => {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
     }
     assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/7;/a"), false, "exact");
+  });
+
+  // Routers that ignore the case of letters fold more of them than ASCII has.
+  it("by its letters in another case, if the operation of those asks for more", () => {
+    const brownouts = { deprecated: true, brownouts: [{ fromMs: 1, toMs: 2 }] };
+    const loose = tableOf(
+      [
+        ...[operation("/v1/{x}"), operation("/v1/{x}/{y}"), operation("/v1/skin", { cost: 2 })],
+        ...[operation("/v1/caf%C3%A9", { cost: 3 }), operation("/v1/%C5%93uf", { cost: 0 })],
+        operation("/v1/{x}.%CE%A3", { cost: 4 }),
+        operation("/v1/%C3%BC/{x}", { lifecycle: brownouts }),
+      ],
+      "loose",
+    );
+    const spellings = ["%C5%BFkin", "s%E2%84%AAin", "sk%C4%B0n", "SK%C4%B1N", "%C5%BF%E2%84%AAin"];
+    for (const path of [...spellings, "CAF%C3%89", "a.%CF%82", "%C5%BFkin;a/b", "%C3%9C/a"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
+    }
+    for (const path of [
+      "CAF%C3%A9",
+      "%C5%92uf",
+      "%C5%BFkins",
+      "a.%CE%A3",
+      "%C3%BC/%C5%BF",
+      "skin",
+    ]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
+    }
+    assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/s%E2%84%AAin"), false, "exact");
+    const undescribed: RouteTable = {
+      ...{ basePath: "/v1", paths: "loose", operations: undefined },
+      costs: [{ ...operation("/v1/caf%C3%A9"), cost: 3 }],
+      publicRoutes: [operation("/v1/{x}")],
+    };
+    assert.equal(isAmbiguous(undescribed, "/v1/caf%C3%89"), true);
+    assert.equal(isAmbiguous(undescribed, "/v1/caf%C3%A8"), false);
   });
 
   it("and not otherwise", () => {
