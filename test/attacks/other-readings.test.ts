@@ -120,6 +120,17 @@ describe("a router that ignores the case of all letters", () => {
   });
 });
 
+describe("a router that leaves out dots and spaces at the end", () => {
+  it("gets no path that is a dearer operation without them", async () => {
+    for (const end of [".", "..", "%20", "%20.", ".%0A"]) {
+      await assertRefused(`/v1/files/token${end}`);
+      await assertRefused(`/v1/orders/token${end}`);
+    }
+    await assertServed("/v1/files/a.", "/v1/files/{name}", 2);
+    await assertServed("/v1/files/7%20", "/v1/files/{name}", 2);
+  });
+});
+
 it("the backend saw what the log says was forwarded", () => {
   const forwarded = house.lines.reduce((sum, { forwards }) => sum + forwards, 0);
   assert.equal(router.seen.length, forwarded);

@@ -24,6 +24,9 @@ type AskedRoute = {
   readonly stripPrefix: string;
 };
 
+/** The characters that paths have if some routers read them otherwise. */
+const READ_OTHERWISE = /[.;%]/;
+
 /**
  * Whether some routers find another route for the path, one that asks for something else
  * (docs/reference/edge.md#target). With `exact` they do so only for templates with a literal beside
@@ -34,7 +37,9 @@ export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean 
   if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
   const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
-  if (table.paths !== "loose") return demandsElsewhere(table, asked).some(isOther);
+  // Most paths have none of these characters, and are judged with one look.
+  const isPlain = table.paths !== "loose" || !READ_OTHERWISE.test(path);
+  if (isPlain) return demandsElsewhere(table, asked).some(isOther);
   const isFoundByOthers = path.includes("/;")
     ? namelessReadings(path).some((read) => demandsOfReading(table, asked, read).some(isOther))
     : demandsElsewhere(table, asked).some(isOther);

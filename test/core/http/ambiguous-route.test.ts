@@ -115,6 +115,44 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(undescribed, "/v1/caf%C3%A8"), false);
   });
 
+  // Caddy up to 2.6 leaves them out at the end of a path, and on Windows in each segment.
+  it("by what is before dots and spaces at the end of a segment, if that asks for more", () => {
+    const loose = tableOf(
+      [
+        ...[operation("/v1/{x}", { cost: 2 }), operation("/v1/token", { cost: 5 })],
+        ...[operation("/v1/{x}/{y}", { cost: 2 }), operation("/v1/a./token", { cost: 5 })],
+        ...[operation("/v1/token/{y}", { cost: 5 }), operation("/v1/cheap", { cost: 1 })],
+        operation("/v1/skin.png", { cost: 5 }),
+      ],
+      "loose",
+    );
+    const ends = [
+      "token.",
+      "token%20",
+      "TOKEN..",
+      "token.%20.",
+      "token./",
+      "token./a;b",
+      "a./token.",
+    ];
+    for (const path of [...ends, "%C5%BFkin.png%20", "token%20;/x"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
+    }
+    for (const path of [
+      "cheap.",
+      "token.a",
+      "token%20a",
+      ".token",
+      "...",
+      "%20",
+      "%20/a",
+      "a%20.",
+    ]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
+    }
+    assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/token."), false, "exact");
+  });
+
   it("and not otherwise", () => {
     for (const path of ["/v1/a/7", "/v1/a/7.json", "/v1/b/a-b", "/v1/b/a_b", "/v1/b/.json"]) {
       assert.equal(isAmbiguous(table, path), false, path);
