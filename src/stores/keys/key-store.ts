@@ -45,7 +45,7 @@ export interface KeyStore {
   damage(): readonly string[];
   /**
    * `why` repeats nothing of a record. `lost` is set if records that were known here are gone from
-   * a shared store though no command deleted them. It says how to restore them, in words that hold
+   * the store though no command deleted them. It says how to restore them, in words that hold
    * no secret.
    */
   health(): { readonly ok: boolean; readonly why?: string; readonly lost?: string };
@@ -69,16 +69,14 @@ export type CommandKeys = Omit<
 
 /** Records that cannot be used now, and what happened since the start of this process. */
 export type RecordTroubles = {
-  /** Records that are gone from a shared store though no command deleted them. */
+  /** Records that are gone from the store though no command deleted them. */
   readonly lost: number;
   readonly damaged: number;
   /** How often the records could not be read although their store answers. */
   readonly unreadable: number;
-  /** How often a shared store had older records than before. */
+  /** How often the store had older records than before. */
   readonly older: number;
 };
-
-export const NO_TROUBLES: RecordTroubles = { lost: 0, damaged: 0, unreadable: 0, older: 0 };
 
 /** `place`: the file, or the address and prefix in Redis without its password. */
 export type RecordsIdentity = { readonly id: string | undefined; readonly place: string };

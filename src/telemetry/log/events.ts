@@ -87,7 +87,7 @@ export const EVENTS = {
   keys_lost: row(
     "error",
     ["keys", "accounts", "ids", "file", "why"],
-    "Records that this gateway knew are [gone from Redis](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
+    "Records that this gateway knew are [gone from the store](../operations.md#records-that-are-gone), and no command deleted them; `why` has the line that brings them back, `file` is what it reads",
   ),
   keys_unreadable: row(
     "error",
@@ -97,7 +97,7 @@ export const EVENTS = {
   keys_older: row(
     "error",
     ["keys", "why"],
-    "Redis has [older key records](keys.md#copies) than before; `why` names the accounts and keys that differ",
+    "The store has [older key records](keys.md#copies) than before; `why` names the accounts and keys that differ",
   ),
   state_file_unwritten: row(
     "error",

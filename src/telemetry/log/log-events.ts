@@ -163,9 +163,13 @@ export const LOG_EVENTS = {
   keys_ended: row(
     "error",
     ["keys", "why"],
-    "Redis had forgotten that keys were revoked or expire: their ends hold",
+    "The store had forgotten that keys were revoked or expire: their ends hold",
   ),
-  keys_set_aside: row("info", ["file"], "The key records that Redis had before are kept in a file"),
+  keys_set_aside: row(
+    "info",
+    ["file"],
+    "The key records that the store had before are kept in a file",
+  ),
   keys_copy_damaged: row(
     "error",
     ["file", "why"],

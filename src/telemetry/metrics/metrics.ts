@@ -209,7 +209,7 @@ export const METRICS = {
   keys_older_total: {
     type: "counter",
     labels: [],
-    help: "Times that Redis had older key records than before.",
+    help: "Times that the store had older key records than before.",
   },
   state_file_unwritten_total: {
     type: "counter",

@@ -74,15 +74,7 @@ export async function openDiskCopy(
     takeOther: () => writer.overwrite(),
     write: (records, id) => writer.write({ records, id }),
     setAside: (records) => {
-      const lost = `${file}.lost`;
-      const written = aside.run(() =>
-        withLock(lost, lockWaitMs, () => addLost(lost, records, report)),
-      );
-      written.then(
-        () => report("info", "keys_set_aside", { file: lost }),
-        (cause) =>
-          report("error", "keys_copy_unwritten", { file: lost, why: fileErrorMessage(cause) }),
-      );
+      void aside.run(() => setAsideLost(`${file}.lost`, records, { report, lockWaitMs }));
     },
     close: async () => {
       await writer.close();
@@ -191,7 +183,23 @@ class CopyWriter {
   }
 }
 
-/** Writes lost records to their file, together with those that it has. */
+/**
+ * Keeps lost records in a file of theirs, together with those that it has from an earlier loss. Never
+ * fails: trouble is reported.
+ */
+export async function setAsideLost(
+  file: string,
+  records: Records,
+  { report, lockWaitMs }: { readonly report: Reporter; readonly lockWaitMs: number },
+): Promise<void> {
+  try {
+    await withLock(file, lockWaitMs, () => addLost(file, records, report));
+    report("info", "keys_set_aside", { file });
+  } catch (cause) {
+    report("error", "keys_copy_unwritten", { file, why: fileErrorMessage(cause) });
+  }
+}
+
 async function addLost(file: string, records: Records, report: Reporter): Promise<void> {
   const { found, damaged } = await read(file);
   if (damaged !== undefined) {

@@ -7,7 +7,6 @@ import { takeLock } from "../../files/file-lock.ts";
 import { fileErrorMessage, readRegularFile, replaceFile } from "../../files/replace-file.ts";
 import {
   type KeyStore,
-  NO_TROUBLES,
   newRecordsId,
   type RecordEdit,
   type RecordsIdentity,
@@ -17,6 +16,7 @@ import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
 import { decodeKeyFile, encodeKeyFile } from "./file-format.ts";
+import { FileLosses } from "./file-losses.ts";
 
 export type FileKeyStoreOptions = {
   readonly path: string;
@@ -64,10 +64,12 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   /** Why the newest content cannot be read: for the log, and for the readiness check. */
   #trouble: { readonly message: string; readonly why: string } | undefined;
   #unreadable = 0;
+  readonly #losses: FileLosses;
 
   constructor(options: FileKeyStoreOptions) {
     super();
     this.#options = options;
+    this.#losses = new FileLosses(options.path, options.report);
   }
 
   async open(): Promise<void> {
@@ -97,7 +99,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     return { id: this.#id, place: path };
   }
 
-  health(): { readonly ok: boolean; readonly why?: string } {
+  health(): ReturnType<KeyStore["health"]> {
+    if (!this.#losses.health.ok) return this.#losses.health;
     if (this.#trouble !== undefined) return { ok: false, why: this.#trouble.why };
     const { length } = this.#damaged;
     if (length === 0) return { ok: true };
@@ -105,7 +108,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   }
 
   troubles(): RecordTroubles {
-    return { ...NO_TROUBLES, damaged: this.#damaged.length, unreadable: this.#unreadable };
+    const [damaged, unreadable] = [this.#damaged.length, this.#unreadable];
+    return { ...this.#losses.troubles, damaged, unreadable };
   }
 
   refuseOverDamaged(after: Records): void {
@@ -123,6 +127,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   async close(): Promise<void> {
     this.stopPolling();
     await this.queue.idle();
+    await this.#losses.close();
   }
 
   protected apply<T>(edit: RecordEdit<T>): Promise<T> {
@@ -172,6 +177,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
       throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
     });
     this.#id = id;
+    this.#losses.written();
     // Damaged records have other places now, so the file is read again to find them.
     if (this.#damaged.length > 0) return this.#read();
     this.#seen = await identityOf(path);
@@ -180,7 +186,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
 
   /** Takes over the file if it changed. Rejects, changing nothing, if the file cannot be used. */
   async #read(): Promise<void> {
-    const { path, now = Date.now } = this.#options;
+    const { path, watch, now = Date.now } = this.#options;
     const seen = await identityOf(path);
     if (seen === this.#seen) return;
     if (seen === this.#refused?.identity) throw this.#refused.error;
@@ -203,9 +209,20 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
         : damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
     this.#damaged = reading.damaged;
     this.#id = reading.id;
-    await this.held.replace(reading.records);
+    if (watch) await this.#losses.replace(this.held, reading, now());
+    else await this.held.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;
+  }
+
+  /** Writes revocations and expiries that the file lacks; if it cannot, they wait for the next look. */
+  async #writeEnds(): Promise<void> {
+    if (!this.#losses.hasUnwritten) return;
+    const write = this.#locked(async () => {
+      await this.#read();
+      if (this.#losses.hasUnwritten) await this.#write(this.held.records);
+    });
+    await write.catch((cause: unknown) => this.#losses.notWritten(cause));
   }
 
   #pollFile(): void {
@@ -222,6 +239,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const damageBefore = this.damageLines;
     try {
       await this.#read();
+      await this.#writeEnds();
     } catch (cause) {
       const { message } = cause as Error;
       const isDamaged = cause instanceof DamagedFileError;

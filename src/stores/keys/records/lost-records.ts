@@ -13,6 +13,7 @@ export type RecordFinder = {
 
 /** Records that disappeared from the store though no command deleted them, and are not back yet. */
 export class LostRecords {
+  /** By the digest. */
   readonly #keys = new Map<string, KeyRecord>();
   readonly #accounts = new Map<string, AccountRecord>();
 
@@ -22,19 +23,23 @@ export class LostRecords {
 
   /** For a line of the log. */
   get details() {
-    const ids = [...this.#keys.keys(), ...this.#accounts.keys()].slice(0, IDS_MAX);
+    const ids = [...idsOf([...this.#keys.values(), ...this.#accounts.values()])].slice(0, IDS_MAX);
     return { keys: this.#keys.size, accounts: this.#accounts.size, ids };
   }
 
+  find(digest: string): KeyRecord | undefined {
+    return this.#keys.get(digest);
+  }
+
   add({ keys, accounts }: Records): void {
-    for (const key of keys) this.#keys.set(key.id, key);
+    for (const key of keys) this.#keys.set(key.digest, key);
     for (const account of accounts) this.#accounts.set(account.id, account);
   }
 
   /** Drops the records that are present again. Returns true if those were the last. */
   dropFound(present: RecordFinder): boolean {
     if (this.count === 0) return false;
-    for (const [id, { digest }] of this.#keys) if (present.find(digest)) this.#keys.delete(id);
+    for (const digest of this.#keys.keys()) if (present.find(digest)) this.#keys.delete(digest);
     for (const id of this.#accounts.keys()) if (present.account(id)) this.#accounts.delete(id);
     return this.count === 0;
   }
@@ -45,7 +50,7 @@ export class LostRecords {
   }
 
   /** Says how many records are gone and how to restore them, without any content of a record. */
-  words(file: string | undefined): string {
+  words(store: string, file: string | undefined): string {
     const [keys, accounts] = [this.#keys.size, this.#accounts.size];
     const parts = [
       ...(keys === 0 ? [] : [formatCount(keys, "key")]),
@@ -53,7 +58,7 @@ export class LostRecords {
     ];
     const verb = this.count === 1 ? "is" : "are";
     const source = file ?? "FILE, with an export or a backup";
-    return `${parts.join(" and ")} ${verb} gone from Redis, and no command deleted them. This brings them back: tollgate keys import ${source}`;
+    return `${parts.join(" and ")} ${verb} gone from ${store}, and no command deleted them. This brings them back: tollgate keys import ${source}`;
   }
 }
 

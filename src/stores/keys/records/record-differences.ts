@@ -37,3 +37,13 @@ function differences<T>(one: T, other: T, parts: Readonly<Record<string, Part<T>
     .filter(([, part]) => !isDeepStrictEqual(part(one), part(other)))
     .map(([name]) => name);
 }
+
+/** Whether two records have the same content. */
+export function isEqual<T>(
+  a: T | undefined,
+  b: T | undefined,
+  encode: (record: T) => string,
+): boolean {
+  if (a === undefined || b === undefined) return a === b;
+  return encode(a) === encode(b);
+}

@@ -1,6 +1,7 @@
 import { findById, type HasId, idsOf } from "../../../core/keys/record-index.ts";
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { ListChanges, RecordChanges } from "../records/record-changes.ts";
+import { isEqual } from "../records/record-differences.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
 import { mergeById } from "./snapshot.ts";
 
@@ -61,14 +62,4 @@ function isUntouched<T extends HasId>(
 ): boolean {
   const was = new Map(old.map((record) => [record.id, record]));
   return [...old, ...made].every(({ id }) => isEqual(was.get(id), findById(now, id), encode));
-}
-
-/** Whether two records have the same content. */
-export function isEqual<T>(
-  a: T | undefined,
-  b: T | undefined,
-  encode: (record: T) => string,
-): boolean {
-  if (a === undefined || b === undefined) return a === b;
-  return encode(a) === encode(b);
 }

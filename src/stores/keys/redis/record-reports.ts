@@ -6,6 +6,7 @@ import { toStoreFailure } from "../../redis/store-failure.ts";
 import type { DiskCopy } from "../file/disk-copy.ts";
 import type { KeyStore, RecordTroubles } from "../key-store.ts";
 import { LostRecords, type RecordFinder } from "../records/lost-records.ts";
+import { endsWords, reportOlder } from "../records/older-records.ts";
 import type { DamagedRecord } from "../records/record-collector.ts";
 
 /** The check of the store reports these, and the copy here stays in use. */
@@ -13,9 +14,6 @@ const AWAY: ReadonlySet<string> = new Set([
   ...["unreachable", "late", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "TRYAGAIN", "MOVED", "ASK"],
   ...["BUSY", "READONLY"],
 ]);
-
-/** The most records that one line of the log names. */
-const NAMES_MAX = 20;
 
 /** Redis has no records and the copy on disk has some: it is unknown which of them is right. */
 export class LostRecordsError extends Error {}
@@ -29,11 +27,8 @@ export function wordsOf(cause: unknown): string {
 const UNWRITTEN_ENDS =
   "Redis does not take revocations and expiries that it had forgotten: they hold here; the log says why";
 
-function endsWords(cause: unknown): string {
-  const message = "Redis had forgotten that keys were revoked or expire: their ends hold";
-  return cause === undefined
-    ? message
-    : `${message} here, and cannot be written: ${wordsOf(cause)}`;
+function endsIn(cause: unknown): string {
+  return endsWords("Redis", cause === undefined ? undefined : wordsOf(cause));
 }
 
 export type RecordReportsOptions = {
@@ -74,7 +69,7 @@ export class RecordReports {
    */
   health(isReady: boolean, unwritten: unknown): ReturnType<KeyStore["health"]> {
     if (this.#lost.count > 0) {
-      const lost = this.#lost.words(this.#lostFile);
+      const lost = this.#lost.words("Redis", this.#lostFile);
       return { ok: false, why: lost, lost };
     }
     if (this.#told !== undefined) return { ok: false, why: this.#told };
@@ -83,7 +78,7 @@ export class RecordReports {
       return { ok: false, why };
     }
     if (unwritten !== undefined) {
-      return { ok: false, why: endsWords(unwritten), lost: UNWRITTEN_ENDS };
+      return { ok: false, why: endsIn(unwritten), lost: UNWRITTEN_ENDS };
     }
     const why = this.#trouble;
     return why === undefined ? { ok: isReady } : { ok: isReady, why };
@@ -113,15 +108,12 @@ export class RecordReports {
     this.#older += 1;
     const older =
       "Redis has older key records than it had (restored from a backup, or lost in a failover): they are in use as they are";
-    const names = cleanText(differing.slice(0, NAMES_MAX).join(", "));
-    const more = differing.length > NAMES_MAX ? `, and ${differing.length - NAMES_MAX} more` : "";
-    const why = names === "" ? older : `${older}. These differ from before: ${names}${more}`;
-    this.#options.report("error", "keys_older", { keys, why });
+    reportOlder(this.#options.report, { older, keys, differing });
   }
 
   /** Revocations and expiries that Redis had forgotten hold; `cause` if they could not be written. */
   ended(keys: number, cause?: unknown): void {
-    this.#options.report("error", "keys_ended", { keys, why: endsWords(cause) });
+    this.#options.report("error", "keys_ended", { keys, why: endsIn(cause) });
   }
 
   /** The records were read: which are damaged, and which are here now. A line for each mistake. */
@@ -164,7 +156,7 @@ export class RecordReports {
   #add(lost: Records, file: string | undefined): void {
     this.#lost.add(lost);
     this.#lostFile = file;
-    const why = this.#lost.words(file);
+    const why = this.#lost.words("Redis", file);
     this.#options.report("error", "keys_lost", { ...this.#lost.details, file, why });
   }
 }

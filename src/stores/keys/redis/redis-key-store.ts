@@ -17,12 +17,12 @@ import {
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
+import { differencesFrom } from "../records/older-records.ts";
 import { compareRecords, type RecordChanges } from "../records/record-changes.ts";
 import { isFromVersion, isOlder, versionAfter } from "./change-log.ts";
 import { idOfCopy, versionOfCopy } from "./copy-id.ts";
 import { type LostWrite, withLostWrite } from "./lost-write.ts";
 import { MissingEnds, type WholeRecords } from "./missing-ends.ts";
-import { differencesFrom } from "./older-records.ts";
 import type { HashMark } from "./record-hash.ts";
 import { LostRecordsError, RecordReports, wordsOf } from "./record-reports.ts";
 import { createRedisRecords, type RedisRecords } from "./redis-records.ts";
