@@ -1,6 +1,7 @@
+import { isAbsolute, relative, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config, LoadResult } from "../config/config.ts";
-import { formatMistake } from "../config/file/mistake.ts";
+import { formatMistake, type Mistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
 import { loadConfigAside } from "../config/load/load-aside.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
@@ -61,6 +62,10 @@ export function serve(serving: ServeOptions, context: ProcessContext): Promise<n
 class GatewayMain {
   readonly #serving: ServeOptions;
   readonly #context: ProcessContext;
+  /** The absolute path, because another folder may take the place of the working folder. */
+  readonly #file: string;
+  /** The working folder at the start; undefined if the configuration is not named from there. */
+  readonly #folder: string | undefined;
   readonly #pipe: LogPipe;
   /** Writes whole lines to the pipe, formatted for its reader. */
   readonly #write: LogPipe["write"];
@@ -93,6 +98,8 @@ class GatewayMain {
   constructor(serving: ServeOptions, context: ProcessContext) {
     const { format = (lines: string) => lines } = serving;
     this.#serving = serving;
+    this.#file = resolve(serving.file);
+    this.#folder = isAbsolute(serving.file) ? undefined : resolve(".");
     this.#context = context;
     this.#signals = new ShutdownSignals(context.process.underNpm);
     this.#pipe = openLogPipe(1, context.err);
@@ -165,7 +172,7 @@ class GatewayMain {
   async #load(load: typeof loadConfigAside): Promise<LoadResult> {
     clearTimeout(this.#again);
     const fromMs = Date.now();
-    const loaded = await load(this.#serving.file, this.#serving.env);
+    const loaded = this.#asNamed(await load(this.#file, this.#serving.env));
     if (loaded.ok) {
       const { totalMs } = drainTimes(loaded.config);
       this.#longestDrainMs = Math.max(this.#longestDrainMs, totalMs);
@@ -175,6 +182,20 @@ class GatewayMain {
     if (loaded.ok || loaded.unread === undefined) return loaded;
     this.#tryAgain();
     return { ...loaded, unread: `${loaded.unread}; it is tried again each second` };
+  }
+
+  /** Files in the working folder are named from there if the configuration was. */
+  #asNamed(loaded: LoadResult): LoadResult {
+    const [{ file }, folder] = [this.#serving, this.#folder];
+    if (folder === undefined) return loaded;
+    const asNamed = <T extends Pick<Mistake, "file">>(one: T): T => {
+      if (one.file === this.#file) return { ...one, file };
+      const name = relative(folder, one.file);
+      return name.startsWith("..") ? one : { ...one, file: name };
+    };
+    return loaded.ok
+      ? { ...loaded, warnings: loaded.warnings.map(asNamed) }
+      : { ...loaded, mistakes: loaded.mistakes.map(asNamed) };
   }
 
   /** Reloads a little later, without a line, because files that cannot be read yet are not saved again. */

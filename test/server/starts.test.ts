@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { type Folder, freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
@@ -134,4 +134,23 @@ it("2.4 SIGUSR1, SIGUSR2: the one opens no debugger, the other ends nothing", as
   assert.ok(isAlive(gateway.pid));
   const { code, stderr } = await gateway.stop();
   assert.deepEqual([code, stderr], [0, ""]);
+});
+
+it("a file that is given by a relative name is read in the folder that took the place of its own", async () => {
+  const [name, before] = [join("cfg", "tollgate.yaml"), await readFile(file, "utf8")];
+  for (const release of ["now", "next"]) {
+    await mkdir(join(folder.path, release, "cfg"), { recursive: true });
+    await writeFile(join(folder.path, release, name), before);
+  }
+  await writeFile(join(folder.path, "next", name), `${before}\nplams: 1\n`);
+  const cwd = join(folder.path, "now");
+  await using gateway = startTollgate(["start", "--config", name], { cwd });
+  await gateway.line(({ msg }) => msg === "serving");
+  await rename(cwd, join(folder.path, "old"));
+  await rename(join(folder.path, "next"), cwd);
+  const refused = await gateway.line(({ kind }) => String(kind).startsWith("config_re"));
+  assert.match(String(refused.why), /^cfg\/tollgate\.yaml:\d+:1: .*plams/);
+  await rm(join(folder.path, "old"), { recursive: true });
+  await writeFile(join(cwd, name), before);
+  await gateway.line(({ kind }) => kind === "config_reloaded");
 });
