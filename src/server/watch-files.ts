@@ -37,7 +37,10 @@ export function watchFiles(onSave: () => void): FileWatcher {
     if (looking) return;
     looking = true;
     let now = await printsOf(files);
-    if (differs(now, seen, whole)) {
+    const isSaved = differs(now, seen, whole);
+    // Rights that changed are those that the next save is compared with.
+    if (!isSaved) seen = new Map([...seen, ...now]);
+    else {
       for (let last: Prints = new Map(); differs(now, last, whole); ) {
         last = now;
         await sleep(SETTLE_MS, undefined, { ref: false });
@@ -79,30 +82,34 @@ export function watchFiles(onSave: () => void): FileWatcher {
 }
 
 /**
- * By file, a value that changes when the file is written or replaced, and one that changes with its
- * rights too.
+ * By file, a value that changes when the file is written or replaced, its rights, and a time that
+ * changes with each of them.
  */
-type Prints = ReadonlyMap<string, { readonly saved: string; readonly changedNs: bigint }>;
+type Prints = ReadonlyMap<string, Print>;
+type Print = { readonly saved: string; readonly rights: string; readonly changedNs: bigint };
 
 /** Leaves out files that are missing or have changed since `untilMs`, in Unix milliseconds. */
 async function printsOf(
   files: readonly string[],
   untilMs = Number.POSITIVE_INFINITY,
 ): Promise<Prints> {
-  const prints = new Map<string, { saved: string; changedNs: bigint }>();
+  const prints = new Map<string, Print>();
   for (const file of files) {
     const found = await stat(file, { bigint: true }).catch(() => undefined);
     // A rename changes the ctime and keeps the mtime.
     if (found === undefined || Number(found.ctimeMs) > untilMs) continue;
-    const saved = `${found.ino} ${found.size} ${found.mtimeNs}`;
-    prints.set(file, { saved, changedNs: found.ctimeNs });
+    const { ino, size, mtimeNs, birthtimeNs, mode, uid, gid, nlink, ctimeNs } = found;
+    const saved = [ino, size, mtimeNs, birthtimeNs].join(" ");
+    prints.set(file, { saved, rights: [mode, uid, gid, nlink].join(" "), changedNs: ctimeNs });
   }
   return prints;
 }
 
 function differs(now: Prints, before: Prints, whole: boolean): boolean {
-  return [...now].some(([file, { saved, changedNs }]) => {
+  return [...now].some(([file, { saved, rights, changedNs }]) => {
     const last = before.get(file);
-    return last?.saved !== saved || (whole && last.changedNs !== changedNs);
+    if (last?.saved !== saved) return true;
+    // A tool may set the time of a save back to a fixed one, but not the time of the change.
+    return last.changedNs !== changedNs && (whole || last.rights === rights);
   });
 }

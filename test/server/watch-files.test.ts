@@ -1,5 +1,13 @@
 import assert from "node:assert/strict";
-import fs, { type FSWatcher, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import fs, {
+  chmodSync,
+  type FSWatcher,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { appendFile, chmod, mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
 import { syncBuiltinESMExports } from "node:module";
 import { dirname, join } from "node:path";
@@ -83,6 +91,29 @@ describe("watching files", () => {
     await eventually(() => assert.equal(seen.saves(), 2));
     await writeFile(seen.file, "four");
     await eventually(() => assert.equal(seen.saves(), 3));
+  });
+
+  it("sees a save that keeps size and time, in place and by a new file, and after a change of rights", async () => {
+    await using seen = await open();
+    // Nobody looks between two steps of one turn.
+    const fixed = (text: string) => {
+      writeFileSync(seen.file, text);
+      utimesSync(seen.file, 1, 1);
+    };
+    const takes = (text: string) => eventually(() => assert.equal(seen.texts.at(-1), text));
+    fixed("two");
+    await takes("two");
+    fixed("six");
+    await takes("six");
+    // As tar does: a file system may give the new file the number of the old one.
+    rmSync(seen.file);
+    fixed("ten");
+    chmodSync(seen.file, 0o600);
+    await takes("ten");
+    chmodSync(seen.file, 0o640);
+    await sleep(1_000);
+    fixed("one");
+    await takes("one");
   });
 
   it("calls at the end of a save that takes several steps, when all of it is there", async () => {
