@@ -71,7 +71,7 @@ class GatewayMain {
   readonly #write: LogPipe["write"];
   readonly #log: Log;
   readonly #name = newGatewayName();
-  readonly #watch = watchFiles(() => this.#reload("file saved"));
+  readonly #watch = watchFiles((because) => this.#reload(because));
   /** Whether something is open that a shutdown has to close. */
   #opening = false;
   /** Takes back what was prepared for a start, until it has led to a gateway that serves. */

@@ -1,5 +1,5 @@
 import { type FSWatcher, watch } from "node:fs";
-import { stat } from "node:fs/promises";
+import { access, constants, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -11,6 +11,8 @@ const SETTLE_MS = 100;
 const TICK_MS = 10;
 /** File systems that report no changes (network, some containers) are polled. */
 const POLL_MS = 500;
+/** How long a file may be missing while somebody replaces it. */
+const MISSING_MS = 5_000;
 
 type FileWatcher = {
   /**
@@ -24,14 +26,23 @@ type FileWatcher = {
 /**
  * Calls `onSave` when one of the files was saved: written in place, or replaced by a rename, as
  * editors and configuration mounts do. It watches the folders, because a renamed file is another
- * file. A file that is missing for a moment does not count until it is back.
+ * file. A file that is missing for a moment does not count until it is back. One that is missing for
+ * longer, or that this user may no longer read, counts once: the next start would fail.
  */
-export function watchFiles(onSave: () => void): FileWatcher {
+export function watchFiles(onSave: (because: "file saved" | "file missing") => void): FileWatcher {
   let files: readonly string[] = [];
   let seen: Prints = new Map();
   const watchers: FSWatcher[] = [];
   let looking = false;
   let whole = false;
+  const longMissing = missingFor(MISSING_MS);
+
+  function tellMissing(now: Prints): void {
+    const overdue = longMissing([...seen.keys()].filter((file) => !now.has(file)));
+    if (overdue.length === 0) return;
+    seen = new Map([...seen].filter(([file]) => !overdue.includes(file)));
+    onSave("file missing");
+  }
 
   async function look(): Promise<void> {
     if (looking) return;
@@ -39,15 +50,17 @@ export function watchFiles(onSave: () => void): FileWatcher {
     let now = await printsOf(files);
     const isSaved = differs(now, seen, whole);
     // Rights that changed are those that the next save is compared with.
-    if (!isSaved) seen = new Map([...seen, ...now]);
-    else {
+    if (!isSaved) {
+      seen = new Map([...seen, ...now]);
+      tellMissing(now);
+    } else {
       for (let last: Prints = new Map(); differs(now, last, whole); ) {
         last = now;
         await sleep(SETTLE_MS, undefined, { ref: false });
         now = await printsOf(files);
       }
       seen = now;
-      onSave();
+      onSave("file saved");
     }
     looking = false;
   }
@@ -64,20 +77,36 @@ export function watchFiles(onSave: () => void): FileWatcher {
       seen = new Map([...kept, ...prints]);
       files = next;
       whole = refused;
-      const names = new Set<string | null>(next.map((file) => basename(file)));
-      for (const folder of new Set(next.map((file) => dirname(file)))) {
-        try {
-          // A log or a state file in the same folder changes all the time.
-          const watcher = watch(folder, { persistent: false }, (_event, name) => {
-            if (names.has(name)) void look();
-          });
-          watchers.push(watcher.on("error", () => {}));
-        } catch {
-          // The poll still notices it: the system may have no watches left, or the folder may be
-          // gone.
-        }
-      }
+      watchers.push(...watchFolders(next, () => void look()));
     },
+  };
+}
+
+/** Has the system tell of changes of these files. */
+function watchFolders(files: readonly string[], look: () => void): readonly FSWatcher[] {
+  const names = new Set<string | null>(files.map((file) => basename(file)));
+  return [...new Set(files.map((file) => dirname(file)))].flatMap((folder) => {
+    try {
+      // A log or a state file in the same folder changes all the time.
+      const watcher = watch(folder, { persistent: false }, (_event, name) => {
+        if (names.has(name)) look();
+      });
+      return watcher.on("error", () => {});
+    } catch {
+      // The poll still notices it: the system may have no watches left, or the folder may be gone.
+      return [];
+    }
+  });
+}
+
+/** Returns those of the files that are missing at each call that have been so for `longMs`. */
+function missingFor(longMs: number): (missing: readonly string[]) => readonly string[] {
+  /** On performance.now(). */
+  let since: ReadonlyMap<string, number> = new Map();
+  return (missing) => {
+    const nowMs = performance.now();
+    since = new Map(missing.map((file) => [file, since.get(file) ?? nowMs]));
+    return missing.filter((file) => nowMs - (since.get(file) ?? nowMs) >= longMs);
   };
 }
 
@@ -88,7 +117,7 @@ export function watchFiles(onSave: () => void): FileWatcher {
 type Prints = ReadonlyMap<string, Print>;
 type Print = { readonly saved: string; readonly rights: string; readonly changedNs: bigint };
 
-/** Leaves out files that are missing or have changed since `untilMs`, in Unix milliseconds. */
+/** Leaves out files that are missing, cannot be read, or have changed since `untilMs`, in Unix milliseconds. */
 async function printsOf(
   files: readonly string[],
   untilMs = Number.POSITIVE_INFINITY,
@@ -98,11 +127,19 @@ async function printsOf(
     const found = await stat(file, { bigint: true }).catch(() => undefined);
     // A rename changes the ctime and keeps the mtime.
     if (found === undefined || Number(found.ctimeMs) > untilMs) continue;
+    if (!(await isReadable(file))) continue;
     const { ino, size, mtimeNs, birthtimeNs, mode, uid, gid, nlink, ctimeNs } = found;
     const saved = [ino, size, mtimeNs, birthtimeNs].join(" ");
     prints.set(file, { saved, rights: [mode, uid, gid, nlink].join(" "), changedNs: ctimeNs });
   }
   return prints;
+}
+
+async function isReadable(file: string): Promise<boolean> {
+  return access(file, constants.R_OK).then(
+    () => true,
+    () => false,
+  );
 }
 
 function differs(now: Prints, before: Prints, whole: boolean): boolean {

@@ -41,9 +41,10 @@ describe("watching files", () => {
     const other = join(folder.path, "other.yaml");
     await writeFile(file, "one");
     const texts: string[] = [];
-    let isOver = false;
-    const watch = watchFiles(() => {
-      if (!isOver) texts.push(readFileSync(file, "utf8"));
+    let [isOver, missed] = [false, 0];
+    const watch = watchFiles((because) => {
+      if (because === "file missing") missed += 1;
+      else if (!isOver) texts.push(readFileSync(file, "utf8"));
     });
     await watch.setFiles([file], Date.now() + 11);
     return {
@@ -53,6 +54,7 @@ describe("watching files", () => {
       /** The texts that were there at each call. */
       texts,
       saves: () => texts.length,
+      missed: () => missed,
       [Symbol.asyncDispose]: async () => {
         isOver = true;
         await folder[Symbol.asyncDispose]();
@@ -225,6 +227,27 @@ describe("watching files", () => {
     watchers[0]?.emit("error", new Error("EPERM"));
     watchers[0]?.close();
     await writeFile(seen.file, "two");
+    await eventually(() => assert.equal(seen.saves(), 1));
+  });
+
+  it("tells once of a file that is missing for five seconds, and of its return", async () => {
+    vi.useFakeTimers({ toFake: ["setInterval", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    await using seen = await open();
+    const startMs = performance.now();
+    await rm(seen.file);
+    await eventually(() => {
+      vi.advanceTimersByTime(500);
+      assert.equal(seen.missed(), 1);
+    });
+    const tookMs = performance.now() - startMs;
+    assert.ok(tookMs >= 5_000 && tookMs < 20_000, `${tookMs} ms`);
+    for (let i = 0; i < 30; i++) {
+      vi.advanceTimersByTime(500);
+      await sleep(5);
+    }
+    assert.deepEqual([seen.missed(), seen.saves()], [1, 0]);
+    await writeFile(seen.file, "one");
     await eventually(() => assert.equal(seen.saves(), 1));
   });
 

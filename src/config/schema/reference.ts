@@ -79,7 +79,8 @@ environments that share a listener and differ in \`connections\`, \`connectionsP
 
 Save the file, send SIGHUP, or use \`POST /api/reload\`: the gateway reads everything again and puts it in force as a whole.
 A file with a mistake changes nothing, and is read again when it, or a description, certificate or secret that it names,
-is saved, appears or gets other rights. If one of these files cannot be read because of the machine, such as for want of
+is saved, appears or gets other rights. If one of these files is gone for five seconds, or the gateway may no longer read
+it, that is told as a refused reload, because the next start would fail. If one of these files cannot be read because of the machine, such as for want of
 open files, nothing is judged, and the gateway tries again each second. A reload is refused if it
 
 - changes \`store\`, \`storePrefix\`, \`keys\`, \`stateFile\`, \`workers\`, the \`listen\` of an environment or of \`admin\`, or

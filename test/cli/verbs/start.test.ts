@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdir, readFile, rename, writeFile } from "node:fs/promises";
+import { chmod, chown, mkdir, readFile, rename, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
@@ -136,6 +136,21 @@ describe("a running gateway", () => {
     assert.deepEqual({ code, stderr }, { code: 0, stderr: "" });
     for (const line of stdout.trimEnd().split("\n"))
       assert.equal(typeof JSON.parse(line), "object");
+  });
+
+  it("tells that its file can be read no more, before the next start fails", async () => {
+    if (process.getuid?.() !== 0) return;
+    await using own = await openFolder();
+    const file = await writeConfig(own);
+    for (const path of [own.path, file]) await chown(path, 12_345, 12_345);
+    await using gateway = startTollgate(["start", "--config", file], { uid: 12_345 });
+    await serving(gateway);
+    await chmod(file, 0);
+    const { because } = await gateway.line(({ msg }) => msg === "reloading");
+    const { why } = await gateway.line(({ kind }) => kind === "config_refused");
+    assert.match(`${because}: ${why}`, /^file missing: .*tollgate.yaml:1:1: Cannot read the conf/);
+    await chmod(file, 0o600);
+    await gateway.line(({ kind }) => kind === "config_reloaded");
   });
 
   it("takes a refused configuration when the file that only it names is mended or appears", async () => {
