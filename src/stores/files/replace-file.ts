@@ -34,6 +34,20 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
   await syncDirectory(dirname(target));
 }
 
+/** Whether replaceFile can begin, which leaves the file as it is. The caller holds the lock. */
+export async function canReplaceFile(path: string): Promise<boolean> {
+  const temporary = `${await realPathOf(path)}.tmp`;
+  try {
+    await removeFile(temporary);
+    const handle = await open(temporary, "wx", 0o600);
+    await handle.close();
+    await removeFile(temporary);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Renames a file, so that its content is kept. Returns the new name. A link is followed. */
 export async function moveAside(file: string, why: "damaged" | "elsewhere"): Promise<string> {
   const target = await realPathOf(file);

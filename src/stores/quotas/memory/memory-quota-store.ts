@@ -11,6 +11,7 @@ import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../cor
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { takeLock } from "../../files/file-lock.ts";
+import { canReplaceFile } from "../../files/replace-file.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
 import type {
@@ -87,7 +88,8 @@ export async function createMemoryQuotaStore(
     await activity.load();
     const { release } = lock;
     const saved = await readState(stateFile, options.report);
-    return new MemoryStore(options, saved, { days, activity, release });
+    const isWritable = await canReplaceFile(stateFile);
+    return new MemoryStore(options, saved, { days, activity, release, isWritable });
   } catch (cause) {
     lock.release();
     throw cause;
@@ -102,6 +104,8 @@ type StateParts = {
   readonly activity: MemoryActivity;
   /** Releases the state file. */
   readonly release?: () => void;
+  /** Whether the state file can be written; true unless given. */
+  readonly isWritable?: boolean;
 };
 
 class MemoryStore implements QuotaStore {
@@ -123,7 +127,7 @@ class MemoryStore implements QuotaStore {
   constructor(
     options: MemoryQuotaStoreOptions,
     saved: readonly SavedAccount[],
-    { days, activity, release = () => undefined }: StateParts,
+    { days, activity, release = () => undefined, isWritable = true }: StateParts,
   ) {
     const { now, report, accountsMax = ACCOUNTS_MAX, everyMs = EVERY_MS } = options;
     this.#options = options;
@@ -142,8 +146,8 @@ class MemoryStore implements QuotaStore {
       ...{ stateFile: options.stateFile, report, now, days, activity },
       accounts: () => this.#saved(),
     });
-    // A new file exists within a second, even without any request.
-    this.#saver.changed = saved.length === 0;
+    // A new file exists within a second, and that none can be written is told, without any request.
+    this.#saver.changed = saved.length === 0 || !isWritable;
     for (const { state, cause, ...name } of saved) {
       this.#accounts.add(name, newAccountEntry(state, cause));
     }

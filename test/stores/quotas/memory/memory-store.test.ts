@@ -186,6 +186,19 @@ describe("The memory store over a restart", () => {
     assert.ok(piecesMs.length > 10, `the loop had only ${piecesMs.length} turns`);
   });
 
+  it("tells that its file cannot be written before anything is charged", async () => {
+    const first = await open();
+    spend(first, "a", ASK);
+    await close(first);
+    // A directory in the place of the temporary file: refused even for root.
+    await mkdir(`${stateFile}.tmp`);
+    const store = await open({ everyMs: 5 });
+    await eventually(() => assert.match(told[0] ?? "", /^error: Cannot write the state file /));
+    await rm(`${stateFile}.tmp`, { recursive: true });
+    await eventually(() => assert.equal(told[1], "info: state_file_written"));
+    assert.deepEqual(await used(store, "a"), [1, 1]);
+  });
+
   it("saves all changes that wait with one write after the one under way, and says why it could not", async () => {
     const store = await open({ everyMs: 3_600_000 });
     const imposed = { lengthMs: 60_000, window: "day", keptMs: 1_000, plan: "free" } as const;
