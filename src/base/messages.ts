@@ -35,6 +35,9 @@ export function cleanText(text: string): string {
  * members.
  */
 export function errorMessage(error: unknown): string {
+  if (error instanceof Error && "syscall" in error && error.syscall === "uv_cwd") {
+    return "The working folder is not there any more: go to one that is";
+  }
   return error instanceof Error ? error.message : "unknown";
 }
 

@@ -80,6 +80,10 @@ function groupOf(word: string | undefined): Promise<readonly Verb[]> {
 async function unknownVerb(words: readonly string[], terminal: Terminal): Promise<number> {
   const [first = "", second] = words;
   const group = await groupOf(first);
+  if (first.startsWith("-")) {
+    const follow = "options follow the verb, as in tollgate check --config FILE";
+    return wrongUsage(terminal, `Unknown verb ${quoteValue(first)}: ${follow}`);
+  }
   if (group.length === 0) {
     const names = [...new Set(VERB_NAMES.map((name) => name.split(" ")[0] ?? "")), "help"];
     const meant = didYouMean(first, names) || `: expected ${names.join(", ")}`;

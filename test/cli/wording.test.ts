@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { mkdtemp, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
-import { startTollgate } from "../support/gateway/processes.ts";
+import { startProgram, startTollgate } from "../support/gateway/processes.ts";
 import { configText, freePorts, openFolder, runVerb, writeConfig } from "./kit.ts";
 
 /** A machine that is busy with other tests takes its time. */
@@ -20,6 +20,18 @@ describe("the words for a newcomer", () => {
     assert.deepEqual(others, []);
     assert.match(first, /the environment has no NO_SUCH_STORE; set it, or give a default/);
     assert.match(second, /a map with exactly one window: the value is a map with minute, hour$/);
+  });
+
+  it("of a working folder that was removed are no words of Node's", async () => {
+    await using folder = await openFolder();
+    const main = new URL("../../src/main.ts", import.meta.url).pathname;
+    const script = `cd "$1" && rmdir "$1" && exec "$2" "$3" check`;
+    const gone = await mkdtemp(join(folder.path, "gone-"));
+    const args = ["-c", script, "sh", gone, process.execPath, main];
+    await using command = startProgram("sh", args);
+    const { code, stderr } = await command.exited;
+    const words = "The working folder is not there any more: go to one that is\n";
+    assert.deepEqual([code, stderr], [1, words]);
   });
 
   it("of a ban that nobody has end where they are said", async () => {

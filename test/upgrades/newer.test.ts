@@ -36,7 +36,7 @@ describe("what a newer version wrote is refused in words", () => {
     const text = (await recorded("keys.json")).replace('"version":1', '"version":9');
     await assert.rejects(
       decodeKeyFile("keys.json", text, { nowMs: 0 }),
-      /version.*reads versions.*9/,
+      /version.*reads versions.*9\. Run the version that wrote it, or a later one/,
     );
   });
 
@@ -44,7 +44,7 @@ describe("what a newer version wrote is refused in words", () => {
     const file = join(folder, "state.json");
     const text = (await recorded("state.json")).replace('"version":1', '"version":9');
     await writeFile(file, text);
-    await assert.rejects(readState(file), /version.*reads version.*9/);
+    await assert.rejects(readState(file), /reads version.*9\. Run the version that wrote it/);
     assert.equal(await readFile(file, "utf8"), text);
   });
 

@@ -91,8 +91,15 @@ export class JsonMemberReader {
     return "";
   }
 
-  note(path: JsonPath, why: string, value: unknown): void {
+  note(path: JsonPath, why: string, value: unknown, advice = ""): void {
     const found = maskKeys(JSON.stringify(value) ?? "nothing").slice(0, 60);
-    this.mistakes.push({ path, why: `${why}: found ${found}` });
+    this.mistakes.push({ path, why: `${why}: found ${found}${advice}` });
+  }
+
+  /** Notes a version that this gateway cannot read; `versions` names those that it reads. */
+  noteVersion(path: JsonPath, versions: string, value: unknown): void {
+    const advice =
+      typeof value === "number" ? ". Run the version that wrote it, or a later one" : "";
+    this.note(path, `this gateway reads ${versions}`, value, advice);
   }
 }

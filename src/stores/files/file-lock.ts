@@ -38,7 +38,7 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
   const target = await realPathOf(path);
   const file = `${target}.lock`;
   const startedMs = performance.now();
-  await makeLockFile(file, target);
+  await makeLockFile(file, { path, target });
   for (;;) {
     const tried = tryLock(file);
     if (tried !== "busy" && tried !== "refused") return tried;
@@ -57,7 +57,10 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
  * because closing it elsewhere would release a lock that another call of this process may hold
  * (fcntl, POSIX).
  */
-async function makeLockFile(file: string, target: string): Promise<void> {
+async function makeLockFile(
+  file: string,
+  { path, target }: { readonly path: string; readonly target: string },
+): Promise<void> {
   const owner = await ownerOf(target);
   try {
     const handle = await open(file, "wx", 0o600);
@@ -67,6 +70,10 @@ async function makeLockFile(file: string, target: string): Promise<void> {
       await handle.close();
     }
   } catch (cause) {
+    if (errorCode(cause) === "ENOENT") {
+      const why = `it is a link into ${dirname(target)}, which is not there`;
+      throw new Error(`Cannot lock ${path}: ${why}; make that folder, or mend the link`, { cause });
+    }
     const isThere = errorCode(cause) === "EEXIST";
     if (!isThere) throw new Error(`Cannot lock ${file}: ${fileErrorMessage(cause)}`, { cause });
     await mendLockFile(file, owner);

@@ -117,6 +117,10 @@ export function fileErrorMessage(cause: unknown): string {
     EISDIR: "it is a directory (EISDIR)",
     ENOTDIR: "a part of its path is not a directory (ENOTDIR)",
   };
+  const { syscall, path } = cause as NodeJS.ErrnoException;
+  if (errorCode(cause) === "EEXIST" && syscall === "mkdir") {
+    return `${path} is no folder; move it away (EEXIST)`;
+  }
   return words[String(errorCode(cause))] ?? (cause as Error).message;
 }
 

@@ -88,6 +88,12 @@ describe("wrong usage", () => {
     assert.equal(await saysOf("plans"), plans);
   });
 
+  it("says that options follow the verb", async () => {
+    const follow =
+      /^Unknown verb "--config": options follow the verb, as in tollgate check --config /;
+    assert.match(await saysOf("--config", "tollgate.yaml", "keys", "list"), follow);
+  });
+
   it("is a verb that only a gateway with a channel to it runs", async () => {
     assert.match(await saysOf("worker"), /^Unknown verb "worker"/);
   });

@@ -1,6 +1,16 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { chown, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import {
+  chown,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rm,
+  stat,
+  symlink,
+  writeFile,
+} from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
@@ -78,6 +88,20 @@ describe("trouble with a file", () => {
       takeLock(join(folder, "keys.json"), 0),
       /^Error: Cannot lock .*keys\.json\.lock: it is a directory \(EISDIR\)$/,
     );
+  });
+
+  it("of a link into a folder that is not there, and of a file in the place of a folder, says what to do", async () => {
+    const link = join(folder, "state.json");
+    await symlink(join(folder, "nowhere", "state.json"), link);
+    await assert.rejects(takeLock(link, 0), {
+      message: `Cannot lock ${link}: it is a link into ${join(folder, "nowhere")}, which is not there; make that folder, or mend the link`,
+    });
+    const history = join(folder, "state.history");
+    await writeFile(history, "");
+    const cause: unknown = await replaceFile(join(history, "day.jsonl"), []).catch(
+      (error) => error,
+    );
+    assert.equal(fileErrorMessage(cause), `${history} is no folder; move it away (EEXIST)`);
   });
 
   it("of the state file is told where it cannot be read", async () => {

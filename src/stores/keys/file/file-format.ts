@@ -163,7 +163,7 @@ function wholeFile(file: string, text: string): Values {
   const { version, id, keys, accounts, ...others } = reader.object(parseFile(file, text), []);
   if (reader.mistakes.length > 0) throw damagedFileError(file, text, reader.mistakes);
   if (version !== 1 && version !== RECORD_VERSION) {
-    reader.note(["version"], `this gateway reads versions 1 and ${RECORD_VERSION}`, version);
+    reader.noteVersion(["version"], `versions 1 and ${RECORD_VERSION}`, version);
   }
   if (id !== undefined && (typeof id !== "string" || !/^[A-Za-z0-9]{1,64}$/.test(id))) {
     reader.note(["id"], "it is no id of 1 to 64 letters and digits", id);

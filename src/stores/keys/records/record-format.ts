@@ -168,7 +168,7 @@ export class RecordReader extends JsonMemberReader {
     const found = this.object(value, path);
     const { version } = found;
     if (version !== undefined && version !== RECORD_VERSION) {
-      this.note([...path, "version"], `this gateway reads version ${RECORD_VERSION}`, version);
+      this.noteVersion([...path, "version"], `version ${RECORD_VERSION}`, version);
       return found;
     }
     const known = version === undefined ? [...names, ...LEGACY_MEMBERS] : names;

@@ -46,7 +46,7 @@ class NotesReader extends JsonMemberReader {
   file(value: unknown): Notes {
     const { version, used, called, acknowledged = [] } = this.object(value, []);
     if (version !== VERSION) {
-      this.note(["version"], `this gateway reads version ${VERSION}`, version);
+      this.noteVersion(["version"], `version ${VERSION}`, version);
       return NO_NOTES;
     }
     return {

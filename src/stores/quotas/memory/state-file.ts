@@ -111,7 +111,7 @@ class StateReader extends JsonMemberReader {
     const { version, accounts } = this.object(value, []);
     if (this.mistakes.length > 0) return [];
     if (version !== VERSION) {
-      this.note(["version"], `this gateway reads version ${VERSION}`, version);
+      this.noteVersion(["version"], `version ${VERSION}`, version);
       return [];
     }
     return this.list(accounts, ["accounts"]).flatMap((item, index) =>
