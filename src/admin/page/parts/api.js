@@ -35,15 +35,19 @@ export class Api {
   #token = storedToken();
   #askToken;
   #asking;
-  /** The routes of the gateway, such as "GET /api/keys". The live stream sets them. */
-  routes = new Set();
+  /**
+   * The routes of the gateway, such as "GET /api/keys". The live stream sets them; undefined until
+   * then.
+   */
+  routes;
 
   constructor(askToken) {
     this.#askToken = askToken;
   }
 
+  /** Whether the gateway may have the route: one that has no stream left for this page has all else. */
   has(route) {
-    return this.routes.has(route);
+    return this.routes?.has(route) ?? true;
   }
 
   async get(path) {
