@@ -35,13 +35,15 @@ export type AdminDeps = Omit<AnswerDeps, "events" | "metrics" | "usageList"> & {
 
 /**
  * `headersTimeoutMs` bounds how long a silent client may hold a socket, `responseTimeoutMs` how long
- * a slow reader may take for a response.
+ * a slow reader may take for a response, `streamMs` how long a stream of events is kept if
+ * another reader wants its place.
  */
 export type AdminLimits = {
   readonly connections: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly responseTimeoutMs: number;
+  readonly streamMs: number;
 };
 
 const LIMITS: AdminLimits = {
@@ -49,6 +51,7 @@ const LIMITS: AdminLimits = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   responseTimeoutMs: 60_000,
+  streamMs: 300_000,
 };
 const HEADER_BYTES_MAX = 16_384;
 const WATCHERS_MAX = 16;
@@ -74,7 +77,7 @@ export async function startAdmin(
   const limits = { ...LIMITS, ...options.limits };
   const events = new EventStream({
     everyMs: FIGURES_EVERY_MS,
-    watchersMax: WATCHERS_MAX,
+    ...{ watchersMax: WATCHERS_MAX, keptMs: limits.streamMs },
     token: () => options.guard().token,
     ...newsOf(options),
   });

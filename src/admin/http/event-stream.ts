@@ -24,6 +24,8 @@ export type StreamedEvent = {
 export type EventStreamOptions = {
   readonly everyMs: number;
   readonly watchersMax: number;
+  /** At the maximum, the oldest stream ends for a new one if it has lasted this long. */
+  readonly keptMs: number;
   /** The admin token in force. Streams that were opened with another token end. */
   readonly token: () => string;
   /** Called when a reader connects after a time without readers, before the first `read`. */
@@ -35,9 +37,14 @@ export type EventStreamOptions = {
 
 /**
  * `missed` is the number of turns that a reader missed in a row, and `owed` the events of these
- * turns that it still gets.
+ * turns that it still gets. `sinceMs` is on performance.now().
  */
-type Watcher = { missed: number; owed: string; readonly token: string };
+type Watcher = {
+  missed: number;
+  owed: string;
+  readonly token: string;
+  readonly sinceMs: number;
+};
 
 /**
  * One stream of server-sent events for all readers (docs/reference/admin.md#events). Each event is
@@ -65,7 +72,8 @@ export class EventStream {
    */
   open(hello: unknown): AdminResponse {
     const { watchersMax } = this.#options;
-    if (this.#closed || this.#watchers.size >= watchersMax) {
+    const hasRoom = !this.#isFull || this.#yielding !== undefined;
+    if (this.#closed || !hasRoom) {
       const message = `At most ${watchersMax} watch at a time: close another page`;
       return problemResponse("too_many_watchers", message, { fields: ["Retry-After", "5"] });
     }
@@ -80,6 +88,20 @@ export class EventStream {
   close(): void {
     this.#closed = true;
     this.#end(() => true);
+  }
+
+  get #isFull(): boolean {
+    return this.#watchers.size >= this.#options.watchersMax;
+  }
+
+  /**
+   * The oldest stream, if it has lasted long enough to end for a new one. The system takes megabytes
+   * for a reader that is asleep, which looks like one that reads until then.
+   */
+  get #yielding(): Watcher | undefined {
+    const [oldest] = this.#watchers.values();
+    const keptMs = performance.now() - (oldest?.sinceMs ?? Number.POSITIVE_INFINITY);
+    return keptMs >= this.#options.keptMs ? oldest : undefined;
   }
 
   /** A reader that takes nothing is cut, because its connection would stay for as long as it likes. */
@@ -98,7 +120,10 @@ export class EventStream {
       response.end();
       return;
     }
-    this.#watchers.set(response, { missed: 0, owed: "", token: this.#options.token() });
+    const token = this.#options.token();
+    const yielding = this.#isFull ? this.#yielding : undefined;
+    this.#watchers.set(response, { missed: 0, owed: "", token, sinceMs: performance.now() });
+    this.#end((watcher) => watcher === yielding);
     response.once("close", () => {
       this.#watchers.delete(response);
       if (this.#watchers.size === 0) this.#rest();

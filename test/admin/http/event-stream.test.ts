@@ -103,6 +103,27 @@ describe("GET /api/events", () => {
     await eventually(async () => (await read(`${house.adminUrl}/api/events`, 1)).length > 0);
   });
 
+  it("ends the oldest stream for a seventeenth watcher once that has lasted its time, and no other", async () => {
+    await using house = await openAdminHouse({ limits: { streamMs: 0 } });
+    const [leave, ended] = [new AbortController(), [] as number[]];
+    const watch = async (index: number) => {
+      const headers = { Authorization: `Bearer ${TOKEN}` };
+      const asked = { headers, signal: leave.signal };
+      const { status, body } = await fetch(`${house.url}/api/events`, asked);
+      assert.equal(status, 200);
+      const read = body?.pipeTo(new WritableStream()) ?? Promise.resolve();
+      void read.then(() => ended.push(index)).catch(() => {});
+    };
+    for (let index = 0; index < 16; index++) await watch(index);
+    assert.equal((await house.ask("HEAD", "/api/events")).status, 200);
+    for (const one of [0, 1]) {
+      await watch(16 + one);
+      await eventually(() => assert.equal(ended.at(-1), one));
+    }
+    assert.deepEqual(ended, [0, 1]);
+    leave.abort();
+  });
+
   it("tells every event that happens within a turn, however many, or ends", async () => {
     await using house = await openAdminHouse();
     const numbersOf = async (count: number) => {
@@ -140,7 +161,7 @@ describe("the stream", () => {
   it("reads nothing while nobody watches, and stops reading when the last one leaves", async () => {
     let readings = 0;
     const stream = new EventStream({
-      ...{ everyMs: 10, watchersMax: 2, token: () => "", begin: () => {} },
+      ...{ everyMs: 10, watchersMax: 2, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => [{ event: "tick", data: String(++readings) }],
     });
     await sleep(50);
@@ -161,7 +182,7 @@ describe("the stream", () => {
     let ticks = 0;
     const late = new Watcher();
     const stream = new EventStream({
-      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      ...{ everyMs: 2, watchersMax: 1, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => {
         ticks += 1;
         late.writableNeedDrain = ticks % 10 !== 0;
@@ -178,7 +199,7 @@ describe("the stream", () => {
     let missed = 0;
     const [slow, quick] = [new Watcher(), new Watcher()];
     const stream = new EventStream({
-      ...{ everyMs: 5, watchersMax: 2, token: () => "", begin: () => {} },
+      ...{ everyMs: 5, watchersMax: 2, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => {
         if (!slow.destroyed) missed += 1;
         return [{ event: "tick", data: "1" }];
@@ -200,7 +221,7 @@ describe("the stream", () => {
     let turns = 0;
     const slow = new Watcher();
     const stream = new EventStream({
-      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      ...{ everyMs: 2, watchersMax: 1, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => {
         turns += 1;
         slow.writableNeedDrain = turns > 1 && turns < 5;
@@ -229,7 +250,7 @@ describe("the stream", () => {
     const text = "event: happened\ndata: \n\n";
     const data = "x".repeat(524_288 - text.length);
     const stream = new EventStream({
-      ...{ everyMs: 2, watchersMax: 1, token: () => "", begin: () => {} },
+      ...{ everyMs: 2, watchersMax: 1, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => {
         owed.turns += 1;
         if (owed.turns === 3) assert.equal(owed.reader.destroyed, false);
@@ -246,7 +267,7 @@ describe("the stream", () => {
   it("tells each reader at once, and begins again with the first after a time without any", async () => {
     let begins = 0;
     const stream = new EventStream({
-      ...{ everyMs: 3_600_000, watchersMax: 2, token: () => "" },
+      ...{ everyMs: 3_600_000, watchersMax: 2, keptMs: 60_000, token: () => "" },
       begin: () => {
         begins += 1;
       },
@@ -267,7 +288,7 @@ describe("the stream", () => {
     const [slow, held] = [new Watcher(), Promise.withResolvers<[]>()];
     let [turns, readings] = [0, 0];
     const stream = new EventStream({
-      ...{ everyMs: 1, watchersMax: 1, begin: () => {} },
+      ...{ everyMs: 1, watchersMax: 1, keptMs: 60_000, begin: () => {} },
       token: () => {
         turns += 1;
         return "";
@@ -291,7 +312,7 @@ describe("the stream", () => {
     const reader = new Watcher();
     let [token, readings] = ["old", 0];
     const stream = new EventStream({
-      ...{ everyMs: 1, watchersMax: 1, token: () => token, begin: () => {} },
+      ...{ everyMs: 1, watchersMax: 1, keptMs: 60_000, token: () => token, begin: () => {} },
       read: async () => {
         readings += 1;
         return [];
@@ -310,7 +331,7 @@ describe("the stream", () => {
     let token = "old";
     const [slow, quick] = [new Watcher(), new Watcher()];
     const stream = new EventStream({
-      ...{ everyMs: 1, watchersMax: 2, token: () => token, begin: () => {} },
+      ...{ everyMs: 1, watchersMax: 2, keptMs: 60_000, token: () => token, begin: () => {} },
       read: async () => [],
     });
     for (const one of [slow, quick]) stream.open({}).stream?.(one as never);
@@ -322,7 +343,7 @@ describe("the stream", () => {
 
   it("ends with its listener for a reader that has its answer and no stream yet", () => {
     const stream = new EventStream({
-      ...{ everyMs: 3_600_000, watchersMax: 1, token: () => "", begin: () => {} },
+      ...{ everyMs: 3_600_000, watchersMax: 1, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => [],
     });
     const [late, { stream: start }] = [new Watcher(), stream.open({})];
