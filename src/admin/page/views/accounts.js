@@ -27,6 +27,8 @@ export function accountsView({ api, live, words = "" }) {
   let all;
   const onTotal = (total) => {
     if (words === "") all = total;
+    // A list that is read again leaves what was said of a key.
+    if (keys.has(search.value.trim())) return;
     found.textContent = words === "" ? counted(total, "account") : foundText(total, all);
   };
   const query = () => new URLSearchParams(words === "" ? {} : { q: words });
@@ -74,7 +76,13 @@ function foundText(total, all) {
   return all < total ? fitting : `${count(total)} of ${counted(all, "account")}`;
 }
 
-const NO_KEY = "No account has this key: is it whole, and of this gateway?";
+const NO_KEY =
+  "No account has this key: is it whole, and of this gateway? A long word that is no key is found in lower case.";
+
+/** A part of a key that has no prefix any more: many characters in a row, as its secret has them. */
+const SECRET = /(?=[0-9A-Z]*[a-z])(?=[0-9a-z]*[A-Z])[0-9A-Za-z]{20,}/;
+/** So many characters of a secret tell nothing of the rest. */
+const START = 12;
 
 /**
  * The search for a whole key. `learn` reads the shapes of foreign keys again; `open` goes to the
@@ -93,13 +101,31 @@ function keySearch(api, isTyped) {
   };
   // A key of which some characters are missing is a secret too.
   const has = (text) =>
-    /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) || foreign.some((one) => isForeign(text, one));
+    /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) ||
+    SECRET.test(text) ||
+    foreign.some((one) => isForeign(text, one));
+  /** The account that has this id, which may look like a key; undefined if there is none. */
+  const accountOf = async (id) => {
+    const start = id.replaceAll(/[0-9A-Za-z]+/g, (run) => run.slice(0, START));
+    const { items } = await api.page(`/api/accounts?${new URLSearchParams({ q: start })}`);
+    return items.find(({ account }) => account === id)?.account;
+  };
+  const find = async (key) => {
+    try {
+      return (await api.send("POST", "/api/keys/find", { key })).value.account;
+    } catch (error) {
+      if (error.status !== 404) throw error;
+      return accountOf(key);
+    }
+  };
   const open = async (key, told) => {
     try {
-      const { value } = await api.send("POST", "/api/keys/find", { key });
-      if (isTyped(key)) location.hash = `#/accounts/${encodeURIComponent(value.account)}`;
+      const account = await find(key);
+      if (!isTyped(key)) return;
+      if (account === undefined) told.textContent = NO_KEY;
+      else location.hash = `#/accounts/${encodeURIComponent(account)}`;
     } catch (error) {
-      if (isTyped(key)) told.textContent = error.status === 404 ? NO_KEY : error.message;
+      if (isTyped(key)) told.textContent = error.message;
     }
   };
   return { learn, has, open };
