@@ -1,5 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Config } from "../config/config.ts";
+import type { Records } from "../core/keys/records.ts";
+import type { KeyStore } from "../stores/keys/key-store.ts";
 import { activeBans } from "../stores/queries/active-bans.ts";
 import type { AccountBan, GatewayDirectory, QuotaAdmin } from "../stores/quotas/quota-store.ts";
 import { type GatewayReport, gatewayReports } from "../telemetry/gateway-status.ts";
@@ -74,6 +76,8 @@ export type DashboardStats = {
   readonly gateways: readonly GatewayReport[] | null;
   readonly upstreams: ReturnType<MetricSources["upstreams"]>;
   readonly store: { readonly up: boolean; readonly commands: number };
+  /** `edition` counts the changes of keys and accounts that were seen. */
+  readonly records: { readonly edition: number };
   readonly logDropped: number;
   /** Null if one process serves alone. */
   readonly workers: { readonly serving: number; readonly restarts: number } | null;
@@ -91,6 +95,7 @@ export type PlanStats = {
 export type DashboardSources = {
   readonly metricSources: MetricSources;
   readonly metrics: Pick<MetricsRecorder, "tables" | "configuration">;
+  readonly keys: Pick<KeyStore, "records">;
   readonly quotas: Pick<QuotaAdmin, "bans"> & { readonly gateways: Pick<GatewayDirectory, "list"> };
   readonly config: () => Pick<Config, "bans">;
   readonly diagnostics: Pick<Diagnostics, "refused">;
@@ -115,6 +120,8 @@ export class Dashboard {
   readonly #gateways: BackgroundValue<readonly GatewayReport[]>;
   #bansSeen = "";
   #bansEdition = 0;
+  #recordsSeen: Records | undefined;
+  #recordsEdition = 0;
   /** The last event, and the number of bans, when the bans were read. */
   #lastEvent = 0;
   #lastImposed = 0;
@@ -178,6 +185,14 @@ export class Dashboard {
     return { imposed: this.#imposed(), inForce: bans?.length ?? null, edition };
   }
 
+  /** A change replaces all records by others. */
+  #recordsNow(): DashboardStats["records"] {
+    const records = this.#sources.keys.records();
+    if (records !== this.#recordsSeen) this.#recordsEdition += 1;
+    this.#recordsSeen = records;
+    return { edition: this.#recordsEdition };
+  }
+
   #figures(): DashboardStats {
     const { metricSources, metrics, checks, now } = this.#sources;
     const { tables } = metrics;
@@ -203,6 +218,7 @@ export class Dashboard {
       gateways: this.#gateways.value ?? null,
       upstreams: [...metricSources.upstreams()],
       store: { up: metricSources.storeUp(), commands: metricSources.storeCommands() },
+      records: this.#recordsNow(),
       logDropped: metricSources.logDropped(),
       workers: metricSources.workers?.() ?? null,
       config: metrics.configuration(),

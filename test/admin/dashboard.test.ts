@@ -34,6 +34,7 @@ function dashboardOf(house: AdminHouse, over: Partial<DashboardSources> = {}) {
     ...{ metricSources: { ...UNWATCHED, storeUp: () => true }, metrics: createMetricsRecorder() },
     ...{
       quotas,
+      keys: house.keys,
       config: () => ({ bans: DEFAULT_BANS }),
       recent,
       diagnostics: new RecentRefusals({ open: () => [], tellStore: async () => {} }),
@@ -49,6 +50,24 @@ function ban(house: AdminHouse, lengthMs: number) {
   const imposed = { window: "minute", keptMs: 1_000, plan: "free", reason: "" } as const;
   return house.quotas.ban(NAME, { ...imposed, lengthMs });
 }
+
+describe("the keys and accounts", () => {
+  it("have another edition after each change, and no other without one", async () => {
+    await using house = await openAdminHouse();
+    const { dashboard } = dashboardOf(house);
+    const edition = async () => (await dashboard.read()).records.edition;
+    const first = await edition();
+    assert.equal(await edition(), first);
+    const body = { environment: "production", plan: "free", account: "a_1" };
+    assert.equal((await house.ask("POST", "/api/keys", { body })).status, 201);
+    const second = await edition();
+    assert.ok(second > first, "a key was issued");
+    assert.equal((await house.ask("POST", "/api/accounts/a_1/suspend", { body: {} })).status, 200);
+    const third = await edition();
+    assert.ok(third > second, "an account was suspended");
+    assert.equal(await edition(), third);
+  });
+});
 
 describe("the bans in force", () => {
   it("are read again at once after an event of one, and end by the clock without a reading", async () => {

@@ -5,6 +5,31 @@ import { hasEnded } from "./times.js";
 /** Names the parts of the store, the workers and the accounts missing in what is shown above. */
 export const without = (missing) => el("p", { class: "empty" }, `Incomplete, without ${missing}`);
 
+/** If changes come in a row, a list is read again at most once in this time. */
+const RELOAD_MS = 2_000;
+
+/**
+ * Reads a list again soon after what `stateOf(live)` returns has changed, and when `soon` is called.
+ * `ends` end it.
+ */
+export function follow({ live, stateOf, reload }) {
+  let seen = stateOf(live);
+  let timer;
+  const soon = () => {
+    timer ??= setTimeout(() => {
+      timer = undefined;
+      void reload();
+    }, RELOAD_MS);
+  };
+  const look = () => {
+    const now = stateOf(live);
+    if (now === seen) return;
+    seen = now;
+    soon();
+  };
+  return { soon, ends: [live.onChange(look), () => clearTimeout(timer)] };
+}
+
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
 function focusPager(element, turned) {
   const same = element.querySelector(`${turned > 0 ? ".next" : ".previous"}:enabled`);

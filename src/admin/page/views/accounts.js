@@ -10,7 +10,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { count, counted } from "../parts/format.js";
-import { pagedList } from "../parts/lists.js";
+import { follow, pagedList } from "../parts/lists.js";
 import { time } from "../parts/times.js";
 import { createKey } from "./issue.js";
 
@@ -18,7 +18,7 @@ import { createKey } from "./issue.js";
 const TYPING_MS = 200;
 
 /**
- * Every account with its keys. The gateway searches and pages them, and finds that of a whole key,
+ * Every account with its keys, read again after changes. The gateway searches and pages them, and finds that of a whole key,
  * which goes into no URL.
  */
 export function accountsView({ api, live, words = "" }) {
@@ -36,6 +36,8 @@ export function accountsView({ api, live, words = "" }) {
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
+  const stateOf = ({ figures }) => figures?.records.edition;
+  const { ends } = follow({ live, stateOf, reload: list.reload });
   const end = live.onRoutes(() => {
     void list.reload();
     void keys.learn();
@@ -58,7 +60,7 @@ export function accountsView({ api, live, words = "" }) {
   });
   const create = async () => (await createKey(api)) && list.show(path());
   return view(
-    [end, () => clearTimeout(timer)],
+    [...ends, end, () => clearTimeout(timer)],
     heading(
       "Accounts",
       "Quotas, strikes and bans belong to the account; its keys share them.",

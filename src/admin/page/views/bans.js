@@ -1,11 +1,8 @@
 import { ask } from "../parts/dialogs.js";
 import { accountLink, button, heading, noteChange, table, view } from "../parts/elements.js";
 import { count } from "../parts/format.js";
-import { pagedList } from "../parts/lists.js";
+import { follow, pagedList } from "../parts/lists.js";
 import { exactly, time } from "../parts/times.js";
-
-/** If many bans come in a row, they are read again at most once in this time. */
-const RELOAD_MS = 2_000;
 
 /**
  * The bans in force. They are read again when the live figures say that they changed, and when the
@@ -22,23 +19,9 @@ export function bansView({ api, live }) {
       button("Lift", () => liftBan(api, account, list.reload), "", `lift ${account}`),
     ]);
   const stateOf = ({ figures }) => JSON.stringify([figures?.bans.inForce, figures?.bans.edition]);
-  let seen = stateOf(live);
-  let timer;
-  const reloadSoon = () => {
-    timer ??= setTimeout(() => {
-      timer = undefined;
-      void list.reload();
-    }, RELOAD_MS);
-  };
-  const follow = () => {
-    const now = stateOf(live);
-    if (now === seen) return;
-    seen = now;
-    reloadSoon();
-  };
-  const ends = [live.onChange(follow), live.onRoutes(reloadSoon)];
+  const { soon, ends } = follow({ live, stateOf, reload: list.reload });
   return view(
-    [...ends, () => clearTimeout(timer)],
+    [...ends, live.onRoutes(soon)],
     heading(
       "Bans",
       "Accounts that went on after their quota was used up, or were banned by hand. A ban ends by itself.",
