@@ -17,6 +17,7 @@ import {
 import { count } from "../parts/format.js";
 import { aWindow, limits } from "../parts/limits.js";
 import { without } from "../parts/lists.js";
+import { now, time } from "../parts/times.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
 const LOOK_MAX = 2_000;
@@ -24,6 +25,8 @@ const LOOK_MAX = 2_000;
 const LOOK_MS = 60_000;
 /** The most rows that are drawn: the browser stands still for seconds while it draws 20,000. */
 const ROWS_MAX = 200;
+/** The minimum pause before what the store did not tell is read again. */
+const AGAIN_MS = 5_000;
 
 /** Plans by environment: their limits, their accounts, and the requests that they admit. */
 export function plansView({ api, live }) {
@@ -34,12 +37,14 @@ export function plansView({ api, live }) {
   const draw = () => known && drawPlans(content, choose(known), known.plans, live.figures);
   const get = inOrder((path) => api.get(path));
   const page = inOrder((path) => api.page(path, LOOK_MS));
+  const again = whenStoreIsBack(live);
   const look = async () => {
     try {
       const { items, missing } = await page("/api/usage?top=10");
-      fill(nearest, nearestTable(items, missing), missing !== null && without(missing));
+      fill(nearest, nearestTable(items, missing), missing !== null && without(missing), readNow());
     } catch (error) {
       fillFailure(nearest, error, look);
+      again.read(error, look);
     }
   };
   const load = async () => {
@@ -56,9 +61,10 @@ export function plansView({ api, live }) {
     } catch (error) {
       known = undefined;
       fillFailure(content, error, load);
+      again.read(error, load);
     }
   };
-  const ends = [live.onChange(draw), live.onRoutes(load)];
+  const ends = [live.onChange(draw), live.onRoutes(load), again.end];
   void load();
   return view(
     ends,
@@ -68,6 +74,28 @@ export function plansView({ api, live }) {
     section("Nearest to a limit", nearest),
   );
 }
+
+/**
+ * Reads again what failed because the store was unreachable, once the figures say that it is back.
+ * `read(error, run)` remembers the last failure.
+ */
+function whenStoreIsBack(live) {
+  let failed;
+  const end = live.onChange(() => {
+    const isDue = failed !== undefined && performance.now() - failed.atMs >= AGAIN_MS;
+    if (!isDue || live.state !== "live" || !live.figures.store.up) return;
+    const { run } = failed;
+    failed = undefined;
+    void run();
+  });
+  const read = ({ code }, run) => {
+    if (code === "store_unavailable") failed = { run, atMs: performance.now() };
+  };
+  return { read, end };
+}
+
+/** When the part above it was read. */
+const readNow = () => el("p", { class: "hint" }, "Last read ", time(now()));
 
 /** A search for plans and environments, which is there if not all rows are drawn without it. */
 function rowSearch(draw) {
