@@ -200,6 +200,30 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("of the plan or the anchor changes nothing if nothing was chosen, though another was set elsewhere", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const path = `/api/accounts/${account}`;
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    const dialog = page.getByRole("dialog");
+    for (const [name, shown, changed] of [
+      ["Change plan", "plan", { plan: "pro" }],
+      ["Change anchor", "day", { anchor: 15 }],
+    ] as const) {
+      await page.getByRole("button", { name, exact: true }).click();
+      await dialog.getByRole("button", { name }).waitFor();
+      const body = JSON.stringify(changed);
+      assert.equal((await house.admin(path, { method: "PATCH", body })).status, 200);
+      await dialog.getByRole("button", { name }).click();
+      await dialog.getByText(`Nothing to change: this is the ${shown} as it was shown`).waitFor();
+      await dialog.getByRole("button", { name: "Cancel" }).click();
+      await dialog.waitFor({ state: "detached" });
+    }
+    const { plan, anchor } = (await (await house.admin(path)).json()) as Record<string, unknown>;
+    assert.deepEqual({ plan, anchor }, { plan: "pro", anchor: 15 });
+    assert.deepEqual(complaints, []);
+  });
+
   it("says after each change who has not heard of it and what may follow, and nothing if all have", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

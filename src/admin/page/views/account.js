@@ -122,6 +122,7 @@ const ACTS = [
       const options = (await api.get("/api/plans")).map((one) => one.plan);
       return [{ name: "plan", label: "Plan", options, value: plan }];
     },
+    body: ({ plan }, { plan: shown }) => ({ plan: changed(plan, shown, "plan") }),
   },
   {
     route: "PATCH /api/accounts/:id",
@@ -151,7 +152,7 @@ const ACTS = [
         hint: "1 to 31; in a shorter month its last day.",
       },
     ],
-    body: ({ anchor }) => ({ anchor: parseDay(anchor) }),
+    body: ({ anchor }, { anchor: shown }) => ({ anchor: changed(parseDay(anchor), shown, "day") }),
   },
   {
     route: "POST /api/accounts/:id/reset",
@@ -187,6 +188,15 @@ const ACTS = [
     when: ({ state }) => state === "suspended",
   },
 ];
+
+/**
+ * Returns the value that was chosen. Throws if it is the one that was shown: somebody else may have set
+ * another one since.
+ */
+function changed(value, shown, name) {
+  if (value !== shown) return value;
+  throw new Error(`Nothing to change: this is the ${name} as it was shown`);
+}
 
 /** Parses the day of a month. Throws at anything but a whole number in plain decimal. */
 function parseDay(text) {
