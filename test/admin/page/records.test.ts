@@ -197,6 +197,28 @@ describe("the configuration on the page", () => {
     await page.getByText("8 a minute", { exact: true }).waitFor();
   });
 
+  it("names what the last reload was refused for, with the accounts of a plan that it would drop", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    await house.issue({ account: "payer", plan: "pro" });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/configuration`);
+    await page.getByText("in force since").waitFor();
+    await house.rewrite({ plans: { free: { minute: 60 } } });
+    const refused = await house.admin("/api/reload", { method: "POST", body: "{}" });
+    assert.equal(refused.status, 409);
+    const [told, drop] = [
+      page.locator(".force"),
+      /Cannot drop the plan pro by a reload: the account payer has it/,
+    ];
+    await told.getByText(drop).waitFor();
+    assert.equal((await textOf(told)).split("Cannot drop").length, 2, "each reason once");
+    await house.rewrite({ plans: { pro: { minute: 60 } } });
+    await house.admin("/api/reload", { method: "POST", body: "{}" });
+    await told.getByText(new RegExp(`the plan free by a reload: the account ${account}`)).waitFor();
+    await eventually(async () => assert.doesNotMatch(await textOf(told), drop));
+    assert.deepEqual(complaints, []);
+  });
+
   it("says why the last reload was refused, once it was, and shows six names of a setting at most", async () => {
     await using house = await startTestGateway();
     const { hello, figures } = await firstMessages(house);

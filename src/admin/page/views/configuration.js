@@ -15,6 +15,9 @@ import {
 import { counted } from "../parts/format.js";
 import { time } from "../parts/times.js";
 
+/** Each reason of a reload is an event of its own. They follow each other within this time. */
+const ONE_RELOAD_MS = 500;
+
 /** The configuration in force, with secrets masked, and its reload. */
 export function configurationView({ api, live }) {
   const content = el("div", {}, loading());
@@ -31,7 +34,9 @@ export function configurationView({ api, live }) {
   const draw = () => {
     const { config, checks } = live.figures ?? {};
     if (config === undefined) return;
-    fillOnce(force, [config, checks.config], () => forceOf(config, checks.config));
+    const reasons = checks.config.why ? reasonsIn(live.events) : [];
+    const shown = [config, checks.config, reasons];
+    fillOnce(force, shown, () => forceOf(config, checks.config, reasons));
   };
   const ends = [live.onChange(draw), live.onRoutes(load)];
   draw();
@@ -59,13 +64,21 @@ async function reload(api) {
   noteChange(`In force: ${done.value.hash}`, done);
 }
 
-function forceOf({ hash, configuredMs }, { why }) {
+/** The reasons of the last reload that was refused: the check, which anybody may read, names none. */
+function reasonsIn(events) {
+  const refused = events.filter(({ kind }) => kind === "config_refused");
+  const isOfLast = ({ time: atMs }) => refused[0].time - atMs < ONE_RELOAD_MS;
+  return [...new Set(refused.filter(isOfLast).map(({ why }) => why))].toReversed();
+}
+
+function forceOf({ hash, configuredMs }, { why }, reasons) {
   return [
     "Hash ",
     el("code", {}, hash),
     ", in force since ",
     time(configuredMs / 1_000),
     why && el("span", {}, " ", badge("last reload refused", "bad"), ` ${why}`),
+    ...reasons.flatMap((reason) => [el("br"), el("span", { class: "words" }, reason)]),
   ];
 }
 
