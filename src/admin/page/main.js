@@ -38,8 +38,8 @@ let current;
 function place() {
   const [whole, query] = location.hash.replace(/^#\/?/, "").split("?");
   const [path, id] = whole.split("/");
-  const words = new URLSearchParams(query).get("q") ?? "";
-  return { path, id: id === undefined ? undefined : decoded(id), words };
+  const { q: words = "", kind = "" } = Object.fromEntries(new URLSearchParams(query));
+  return { path, id: id === undefined ? undefined : decoded(id), words, kind };
 }
 
 /** The URL may have been typed by hand, so text with an invalid encoding is taken as it is. */
@@ -53,11 +53,11 @@ function decoded(text) {
 
 /** Shows a view and closes the previous one first. */
 function show() {
-  const { path, id, words } = place();
+  const { path, id, words, kind } = place();
   const section = SECTIONS.find((one) => one.path === path) ?? SECTIONS[0];
   const view = path === "accounts" && id !== undefined ? accountView : section.view;
   current?.close();
-  current = view({ api, live, id, words });
+  current = view({ api, live, id, words, kind });
   const names = [view === accountView && id, section.path !== "" && section.name, "Tollgate"];
   document.title = names.filter(Boolean).join(" · ");
   fill(main, current.element);

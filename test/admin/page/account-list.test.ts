@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
-import { openTab } from "./browser.ts";
+import { eventually } from "../../support/poll.ts";
+import { openTab, textOf } from "./browser.ts";
 
 describe("the list of accounts", () => {
   it("has what was changed elsewhere while it is open, without a reload of the page", async () => {
@@ -16,6 +17,57 @@ describe("the list of accounts", () => {
     await row("second").waitFor();
     await house.admin("/api/accounts/first/suspend", { method: "POST", body: "{}" });
     await row("first").getByText("suspended").waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("is at the page that was turned to after the way back from an account, and after a reload", async () => {
+    await using house = await startTestGateway();
+    const body = JSON.stringify({ environment: "production", plan: "free", count: 101 });
+    assert.equal((await house.admin("/api/keys", { method: "POST", body })).status, 201);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    const pager = page.locator(".pager");
+    const isThere = () => pager.getByText("101 to 101 of 101", { exact: true }).waitFor();
+    for (const from of [51, 101]) {
+      await page.getByRole("button", { name: "Next" }).click();
+      await pager.getByText(`${from} to`).waitFor();
+    }
+    const link = page.locator("tbody a.id");
+    const account = await textOf(link);
+    await link.click();
+    await page.getByRole("heading", { level: 1, name: account }).waitFor();
+    await page.goBack();
+    await isThere();
+    assert.equal(await textOf(link), account);
+    await page.reload();
+    await isThere();
+    await page.getByRole("button", { name: "Previous" }).click();
+    await pager.getByText("51 to 100 of 101", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the address", () => {
+  it("has the request that is explained and the kind of events that is chosen, so that they can be passed on", async () => {
+    await using house = await startTestGateway({ config: { plans: { free: { day: 1 } } } });
+    const { key } = await house.issue();
+    await (await house.ask(key)).text();
+    const refused = await house.ask(key);
+    await refused.text();
+    const id = refused.headers.get("x-request-id") ?? "";
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/explain`);
+    await page.getByLabel("Request id").fill(id);
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "The request" }).waitFor();
+    await eventually(() => assert.equal(new URL(page.url()).hash, `#/explain/${id}`));
+    await page.goto(`${house.adminUrl}/#/events`);
+    const kind = page.getByLabel("Kind");
+    await kind.selectOption("key_issued");
+    assert.equal(new URL(page.url()).hash, "#/events?kind=key_issued");
+    await page.reload();
+    await page.getByRole("region", { name: "Events" }).waitFor();
+    assert.equal(await kind.inputValue(), "key_issued");
+    await kind.selectOption("");
+    assert.equal(new URL(page.url()).hash, "#/events");
     assert.deepEqual(complaints, []);
   });
 });

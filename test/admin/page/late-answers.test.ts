@@ -36,7 +36,7 @@ const BY_HAND = `
 `;
 
 function runs<T>(script: string): Promise<T> {
-  return page.evaluate<T>(`(async () => {${BY_HAND}${script}})()`);
+  return page.evaluate<T>(`(async () => {history.replaceState(null, "");${BY_HAND}${script}})()`);
 }
 
 /** A list of one entry a page. What the last answers to its first two paths were is known to each act. */

@@ -59,7 +59,8 @@ function pager({ items, next, total, from, isMoved, turn }) {
 /**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
- * over; `reload` reads the same page again.
+ * over; `reload` reads the same page again. The browser keeps the page that was turned to, for the way
+ * back.
  */
 export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const element = el("div", {}, loading());
@@ -106,18 +107,27 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     /** Two clicks before the answer turn by one page, because the way to the second is unknown. */
     const turn = (by) => {
       at = here + by;
+      keep();
       return load({ turned: by });
     };
     const isMoved = page.total !== totalAtStart;
     return pager({ ...page, from: here * rows, isMoved, turn });
   };
-  const show = (wanted) => {
+  const begin = (wanted) => {
     const url = new URL(wanted, location.origin);
     url.searchParams.set("limit", rows);
     trail = [url.pathname + url.search];
     at = 0;
+  };
+  const keep = () => history.replaceState({ list: { trail, at, totalAtStart } }, "");
+  const show = (wanted) => {
+    begin(wanted);
+    keep();
     return load();
   };
-  void show(path);
+  begin(path);
+  const { list: kept } = history.state ?? {};
+  if (kept?.trail[0] === trail[0]) ({ trail, at, totalAtStart } = kept);
+  void load();
   return { element, show, reload: () => load() };
 }

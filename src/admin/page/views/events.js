@@ -16,14 +16,19 @@ const PLACED = new Set([
   ...Object.keys(INSTANTS),
 ]);
 
-/** The last events of this gateway, as they happen. */
-export function eventsView({ live }) {
+/** The last events of this gateway, as they happen, or those of the `kind` that the URL names. */
+export function eventsView({ live, kind = "" }) {
   const content = el("div", {});
-  const choice = el("select", { id: "kind", onchange: () => draw() });
+  const choose = () => {
+    kind = choice.value;
+    const query = kind === "" ? "" : `?${new URLSearchParams({ kind })}`;
+    history.replaceState(null, "", `#/events${query}`);
+    draw();
+  };
+  const choice = el("select", { id: "kind", onchange: choose });
   const draw = () => {
     const { events, figures } = live;
-    offer(choice, events);
-    const kind = choice.value;
+    offer(choice, events, kind);
     // A gateway that was started again counts its events from 1 again.
     const shown = [events[0]?.number, events[0]?.time, figures === undefined, kind];
     fillOnce(content, shown, () => [eventsTable(live, kind)]);
@@ -55,8 +60,7 @@ function emptyText(figures, kind) {
  * Offers the kinds of the events, with their numbers. The chosen kind stays, even if it has no
  * events.
  */
-function offer(choice, events) {
-  const chosen = choice.value;
+function offer(choice, events, chosen) {
   const counts = new Map(chosen === "" ? [] : [[chosen, 0]]);
   for (const { kind } of events) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   const kinds = [...counts].sort(([a], [b]) => (a < b ? -1 : 1));

@@ -34,6 +34,8 @@ export function explainView({ api, id }) {
     try {
       const told = await api.get(`/api/explain/${encodeURIComponent(wanted)}`);
       show(`${told.rule}.`, ...explanation(told));
+      if (mine !== asked || !input.isConnected) return;
+      history.replaceState(null, "", `#/explain/${encodeURIComponent(wanted)}`);
     } catch (error) {
       show("", failure(error));
     }
