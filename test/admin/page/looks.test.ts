@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { each } from "../../support/each.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { checkLook, findings, fromNoon, LOOKS, lookAt, openTab, tabTo } from "./browser.ts";
+import { firstMessages, holdStream } from "./live-stream.ts";
 
 const BANS = { strikes: 1, within: "1m", grace: "0s", duration: "10m" };
 
@@ -116,6 +118,32 @@ describe("two thousand accounts", () => {
     await page.getByRole("button", { name: "Look at all 2,001 accounts" }).click();
     await page.getByText("No account has used anything in a running window.").waitFor();
     assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the backends on a narrow phone", () => {
+  it("have their state in sight, however long the path of one of them is", async () => {
+    await using house = await startTestGateway();
+    const { hello, figures } = await firstMessages(house);
+    const backend = `/${"a".repeat(79)}`;
+    const upstreams = ["http://10.0.0.21:8080", "http://payments.internal:8080"].map((origin) => ({
+      ...{ environment: "production", backend, origin, up: true },
+    }));
+    const viewport = { width: 320, height: 780 };
+    const { page } = await openTab("about:blank", { viewport });
+    await holdStream(page, [
+      ["hello", hello],
+      ["figures", { ...figures, upstreams }],
+    ]);
+    await page.goto(`${house.adminUrl}/#/backends`);
+    await page.getByText("up", { exact: true }).nth(1).waitFor();
+    for (const state of each(await page.getByText("up", { exact: true }).all())) {
+      const box = await state.boundingBox();
+      assert.ok(box !== null && box.x + box.width <= 320, `${box?.x} px from the left`);
+    }
+    const count = `document.querySelectorAll("td .id")[1].getClientRects().length`;
+    const lines = await page.evaluate<number>(count);
+    assert.ok(lines <= 2, `an origin takes ${lines} lines`);
   });
 });
 

@@ -28,7 +28,7 @@ function backendsTable(upstreams, isStale) {
   ]);
   return table({
     label: "Backends",
-    columns: [{ name: "Origin" }, { name: "Serves" }, { name: "State" }],
+    columns: [{ name: "Origin" }, { name: "Serves", class: "words serves" }, { name: "State" }],
     rows: rows ?? [],
     empty: rows === undefined ? "Waiting for the first figures…" : "There is no backend.",
   });
