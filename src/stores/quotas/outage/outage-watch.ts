@@ -14,6 +14,8 @@ type OutageWatchOptions = {
 /** This many heartbeats missed in a row count as an outage, even if there is no request. */
 const BEATS_MISSED_MAX = 2;
 const BEAT_MS = 1_000;
+/** The least time between heartbeats to buckets other than 0: less than a pause, whose timer may be early. */
+const TURNS_MS = 900;
 const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
 /** The pause between heartbeats while gateways wait for each other to charge their debts. */
@@ -27,8 +29,12 @@ export class OutageWatch {
   readonly #options: OutageWatchOptions;
   /** By bucket: the number of heartbeats in a row that had no answer. */
   readonly #beatsMissed = new Map<number, number>();
-  /** All buckets. The one whose last heartbeat was longest ago comes first. */
-  #turns: readonly number[];
+  /**
+   * The buckets other than 0, where the gateways are counted. One goes to the end when it answers, so
+   * that one that did not is asked again.
+   */
+  readonly #turns: Set<number>;
+  #turnsMs = Number.NEGATIVE_INFINITY;
   /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
   readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
@@ -37,7 +43,7 @@ export class OutageWatch {
 
   constructor(options: OutageWatchOptions) {
     this.#options = options;
-    this.#turns = [...options.breakers.keys()];
+    this.#turns = new Set([...options.breakers.keys()].slice(1));
   }
 
   /** The buckets that are away. */
@@ -106,23 +112,22 @@ export class OutageWatch {
     const open = this.#buckets(false);
     // Debts of the last outage are charged without waiting for a request.
     await Promise.allSettled(open.map((bucket) => this.#breaker(bucket).settleIdle()));
-    await Promise.all(this.#takeTurns(open).map((bucket) => this.#beat(bucket)));
+    const beating = [...open.filter((bucket) => bucket === 0), ...this.#takeTurns()];
+    await Promise.all(beating.map((bucket) => this.#beat(bucket)));
   }
 
   /**
-   * The buckets that get a heartbeat now: bucket 0, where the gateways are counted, and one other
-   * bucket of each node. Without requests nothing else notices that a node is gone, hangs, or has
-   * lost a slot. A bucket whose heartbeat was missed goes first, the others take turns.
+   * The first open bucket of each node: without requests nothing else notices that a node is gone,
+   * hangs, or has lost a slot. That is no reason to keep the pace of debts and probes.
    */
-  #takeTurns(open: readonly number[]): number[] {
+  #takeTurns(): number[] {
+    const nowMs = performance.now();
+    if (nowMs - this.#turnsMs < TURNS_MS) return [];
+    this.#turnsMs = nowMs;
     const { link } = this.#options.context.quotaClient;
-    const waiting = this.#turns.filter((bucket) => bucket !== 0 && open.includes(bucket));
-    const isMissed = (bucket: number) => this.#beatsMissed.has(bucket);
-    const inOrder = waiting.toSorted((a, b) => Number(isMissed(b)) - Number(isMissed(a)));
-    const byNode = Map.groupBy(inOrder, (bucket) => link.nodeOf(bucket));
-    const taken = [...byNode.values()].map(([first]) => first as number);
-    this.#turns = [...this.#turns.filter((bucket) => !taken.includes(bucket)), ...taken];
-    return open.includes(0) ? [0, ...taken] : taken;
+    const open = [...this.#turns].filter((bucket) => !this.#breaker(bucket).isTripped);
+    const byNode = Map.groupBy(open, (bucket) => link.nodeOf(bucket));
+    return [...byNode.values()].map(([first]) => first as number);
   }
 
   async #beat(bucket: number): Promise<void> {
@@ -130,6 +135,7 @@ export class OutageWatch {
     try {
       const peers = await heartbeat.beat(this.#beatLateMs, bucket, this.#settledMs());
       this.#beatsMissed.delete(bucket);
+      if (this.#turns.delete(bucket)) this.#turns.add(bucket);
       if (bucket === 0) for (const breaker of breakers) breaker.onHeartbeat(peers);
     } catch (error) {
       const missed = (this.#beatsMissed.get(bucket) ?? 0) + 1;

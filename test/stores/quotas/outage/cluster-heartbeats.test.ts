@@ -14,20 +14,22 @@ import { openFallback } from "./fallback-kit.ts";
 const PARTIAL = ["--cluster-require-full-coverage", "no"];
 const BUCKETS = Array.from({ length: BUCKET_COUNT }, (_, bucket) => bucket);
 
-/** Notes the bucket of each heartbeat that a gateway has an answer to. */
+/** Notes the bucket of each heartbeat that a gateway has an answer to, and of each that it sends. */
 function watched() {
   const beats: number[] = [];
+  const sent: { readonly bucket: number; readonly atMs: number }[] = [];
   const through = ({ link, ...shared }: QuotaClient): QuotaClient => {
     const send: typeof link.send = async (key, ...command) => {
-      const reply = await link.send(key, ...command);
       const [, bucket] = /\{(\d+)\}:(?:form|gateways)$/.exec(key) ?? [];
+      sent.push({ bucket: Number(bucket), atMs: performance.now() });
+      const reply = await link.send(key, ...command);
       if (bucket !== undefined) beats.push(Number(bucket));
       return reply;
     };
     const watching = { ...link, clustered: link.clustered, tried: link.tried, send };
     return Object.assign(Object.create(shared), shared, { link: watching });
   };
-  return { beats, through };
+  return { beats, sent, through };
 }
 
 describe("a Cluster whose gateways have no requests", () => {
@@ -49,7 +51,7 @@ describe("a Cluster whose gateways have no requests", () => {
   };
 
   it("is away within seconds in the buckets of a master that hangs, and in no other", async () => {
-    const { beats, through } = watched();
+    const { beats, sent, through } = watched();
     await using house = await openFallback(cluster, { through });
     const away = () => BUCKETS.filter((bucket) => house.gate.isAway(bucket));
     // Until then the gateway asks each bucket for the time of its clock.
@@ -68,6 +70,15 @@ describe("a Cluster whose gateways have no requests", () => {
       await eventually(() => assert.deepEqual(house.changes(), ["store_away"]));
       const [told] = house.told.filter(({ message }) => message === "store_away");
       assert.equal(told?.details?.buckets, gone().join());
+      // Bucket 0 keeps the pace of the probes, twice a second.
+      const others = ofNode(cluster.ownerOf(bucketSlot(0))).filter((bucket) => bucket !== 0);
+      const before = sent.length;
+      const since = () => sent.slice(before).filter(({ bucket }) => others.includes(bucket));
+      await eventually(() => since().length > 2);
+      for (const [i, { atMs }] of since().entries()) {
+        const lastMs = since()[i - 1]?.atMs ?? 0;
+        assert.ok(atMs - lastMs > 800, `${atMs - lastMs} ms between two heartbeats to a node`);
+      }
     } finally {
       cluster.nodes[GONE]?.cont();
     }
