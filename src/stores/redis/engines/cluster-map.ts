@@ -212,17 +212,19 @@ export class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
-  /** Names the parts that are not connected, and says why the first of them is not. */
+  /** Names the parts that are not connected, and says of each why. */
   health(): LinkHealth {
-    const ownerOf = ({ buckets }: ClusterPart) => this.#owners[buckets[0] as number];
-    const lost = this.parts().filter((part) => ownerOf(part)?.status !== "ready");
-    const [first] = lost;
-    if (first === undefined) return { ok: true };
-    const owner = ownerOf(first);
-    const why = owner ? this.#reasons.get(owner) : this.unowned(first.buckets[0] as number);
-    const failure = why ?? this.#failure ?? unreachableFailure(NOT_YET);
-    const where = lost.map(({ node, buckets }) => `buckets ${buckets.join(", ")} at ${node}`);
-    return { ok: false, failure: this.#hasOwners ? failure.at(where.join("; ")) : failure };
+    const failures = this.parts().flatMap(({ node, buckets }) => {
+      const bucket = buckets[0] as number;
+      const owner = this.#owners[bucket];
+      if (owner?.status === "ready") return [];
+      const why = owner ? this.whyNot(owner) : this.unowned(bucket);
+      const failure = why ?? unreachableFailure(NOT_YET);
+      return [this.#hasOwners ? failure.at(`buckets ${buckets.join(", ")} at ${node}`) : failure];
+    });
+    if (failures[0] === undefined) return { ok: true };
+    const message = failures.map((failure) => failure.message).join("; ");
+    return { ok: false, failure: new StoreFailure(failures[0].code, message, "no") };
   }
 
   close(): void {
