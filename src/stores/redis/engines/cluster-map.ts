@@ -20,6 +20,8 @@ import {
 } from "../store-failure.ts";
 
 const REFRESH_PAUSE_MS = 200;
+/** An operator has to mend that, and each look-up connects to addresses that own nothing. */
+const UNADDRESSED_PAUSE_MS = 1_000;
 const NO_OWNER = "no node of the cluster owns the slot yet";
 const NO_ADDRESS =
   "the Cluster knows no address of the node that has these slots (CLUSTER NODES: noaddr)";
@@ -126,10 +128,11 @@ export class ClusterMap {
   /** Looks up the owners of the slots again after a short pause. */
   refreshSoon(): void {
     if (this.#timer !== undefined || this.#closed) return;
+    const pauseMs = this.#unaddressed.size > 0 ? UNADDRESSED_PAUSE_MS : REFRESH_PAUSE_MS;
     this.#timer = setTimeout(() => {
       this.#timer = undefined;
       void this.refresh();
-    }, REFRESH_PAUSE_MS).unref();
+    }, pauseMs).unref();
   }
 
   refresh(): Promise<void> {

@@ -276,5 +276,12 @@ describe("Redis Cluster", () => {
     assert.ok(!health.ok);
     const buckets = [moved, ...bucketsOf(1)].toSorted((a, b) => a - b).join(", ");
     assert.equal(health.failure.message, `${unaddressed} (buckets ${buckets} at no node)`);
+    const reached = async () => {
+      const stats = await own.clients[1]?.info("stats");
+      return Number(/total_connections_received:(\d+)/.exec(String(stats))?.[1]);
+    };
+    const before = await reached();
+    await sleep(1_500);
+    assert.ok((await reached()) - before <= 2, "the reset node is not connected to on and on");
   });
 });
