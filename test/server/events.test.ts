@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { onTestFinished, test, vi } from "vitest";
+import { createLog } from "../../src/telemetry/log/log.ts";
 import { openBlackHole } from "../support/black-hole.ts";
 import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startTestGateway } from "../support/gateway/house.ts";
@@ -154,4 +155,13 @@ test("an event has one time, in its line and in the message", async () => {
   const logged = house.said.filter(({ msg }) => msg === "event");
   const told = ({ kind, time }: Readonly<Record<string, unknown>>) => ({ kind, time });
   assert.deepEqual(logged.map(told), sent.map(told));
+});
+
+test("the line of an event has its time once", () => {
+  const lines: string[] = [];
+  createLog({ write: (line) => void lines.push(line) }, "info").info("config_reloaded", {});
+  assert.match(
+    lines.join(""),
+    /^\{"level":"info","time":\d{13},"kind":"config_reloaded","msg":"event"\}\n$/,
+  );
 });
