@@ -100,7 +100,7 @@ export class DayCounts {
     for (const day of [...this.#changed]) {
       this.#changed.delete(day);
       try {
-        await this.#files?.write(day, this.#lines(day), this.#day(day).size);
+        await this.#files?.write(day, this.#lines(day));
       } catch (cause) {
         this.#changed.add(day);
         throw cause;

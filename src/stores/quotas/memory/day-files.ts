@@ -19,15 +19,14 @@ export type DayCount = {
 };
 export type AccountDayCount = AccountRef & DayCount;
 
-const VERSION = 1;
 /** Accounts per chunk of a file: about a millisecond of work. */
 const PIECE_ACCOUNTS = 1_000;
 
 /**
  * The days of a memory store, one file each in a folder next to the state file: `state.history/`
- * for `state.json`, in it `2026-10-21.jsonl`. Its first line tells how many accounts it has at least,
- * so that lines that are lost do not pass for a shorter bill. Then comes one line for each account
- * (docs/reference/history.md#without-redis).
+ * for `state.json`, in it `2026-10-21.jsonl`, one line for each account
+ * (docs/reference/history.md#without-redis). An empty line before and one after them tell that a file
+ * was not cut. Earlier versions write neither, and read a file that has both.
  */
 export class DayFiles {
   readonly #folder: string;
@@ -38,11 +37,10 @@ export class DayFiles {
   }
 
   /**
-   * Replaces the file of the day by one of `size` accounts, or more if some come while it is written.
-   * Rejects if it cannot be written; the old file then stays whole.
+   * Replaces the file of the day. Rejects if it cannot be written; the old file then stays whole.
    */
-  async write(day: number, accounts: Iterable<AccountDayCount>, size: number): Promise<void> {
-    await replaceFile(this.#path(day), dayFileText(accounts, size));
+  async write(day: number, accounts: Iterable<AccountDayCount>): Promise<void> {
+    await replaceFile(this.#path(day), dayFileText(accounts));
   }
 
   /** The accounts of the day; none if there is no file. Rejects on damage, and names the place. */
@@ -50,18 +48,22 @@ export class DayFiles {
     const path = this.#path(day);
     const lines = createInterface({ input: createReadStream(path, "utf8") });
     let number = 0;
-    let size: number | undefined;
-    let found = 0;
+    let [first, last]: (string | undefined)[] = [];
+    let isEmpty = true;
     try {
       for await (const line of lines) {
         number += 1;
+        first ??= line;
+        last = line;
         if (line === "") continue;
-        if (number === 1) size = readSize(line, path);
-        if (number === 1 && size !== undefined) continue;
-        found += 1;
+        isEmpty = false;
         yield readLine(line, `${path}:${number}`);
       }
-      requireWhole(path, found, size);
+      // No version writes a file without accounts.
+      if (isEmpty) throw cutError(path, "is empty", "remove it");
+      if (first === "" && last !== "") {
+        throw cutError(path, "ends without an empty line", "add one");
+      }
     } catch (cause) {
       if (cause instanceof Error && "code" in cause) {
         if (cause.code === "ENOENT") return;
@@ -95,8 +97,8 @@ export class DayFiles {
   }
 }
 
-function* dayFileText(accounts: Iterable<AccountDayCount>, size: number): Generator<string> {
-  let piece = `${JSON.stringify({ version: VERSION, accounts: size })}\n`;
+function* dayFileText(accounts: Iterable<AccountDayCount>): Generator<string> {
+  let piece = "\n";
   let count = 0;
   for (const { environment, account, admitted, units, refused, plan, meters } of accounts) {
     piece += `${JSON.stringify({ environment, account, admitted, units, refused, plan, meters })}\n`;
@@ -105,46 +107,22 @@ function* dayFileText(accounts: Iterable<AccountDayCount>, size: number): Genera
     yield piece;
     piece = "";
   }
-  yield piece;
+  yield `${piece}\n`;
 }
 
-/** The number that the first line tells; undefined if it is an account, because earlier versions began so. */
-function readSize(line: string, path: string): number | undefined {
-  const value: { version?: unknown; accounts?: unknown } | null = parseLine(line);
-  const { version, accounts } = value ?? {};
-  if (version === undefined) return undefined;
-  if (version !== VERSION) {
-    throw new Error(
-      `Cannot read the history: ${path} has version ${quoteValue(version)}, which this version does not know. Run the version that wrote it, or a later one`,
-    );
-  }
-  return Number.isSafeInteger(accounts) ? Number(accounts) : undefined;
-}
-
-/** No version writes a file without accounts, so an empty one was cut. */
-function requireWhole(path: string, found: number, size: number | undefined): void {
-  if (found >= (size ?? 1)) return;
-  const why =
-    size === undefined
-      ? "is empty"
-      : `has ${found} of the ${size} accounts that its first line tells`;
-  const otherwise = size === undefined ? "remove it" : "correct the number there";
-  throw new Error(
-    `Cannot read the history: ${path} ${why}. Restore the file from a copy, or ${otherwise} to go on without what is lost`,
+function cutError(path: string, what: string, otherwise: string): Error {
+  return new Error(
+    `Cannot read the history: ${path} was cut: it ${what}. Restore the file from a copy, or ${otherwise} to go on without what is lost`,
   );
 }
 
-/** Null if it is no JSON, which is reported with its place. */
-function parseLine<T>(line: string): T | null {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return null;
-  }
-}
-
 function readLine(line: string, place: string): AccountDayCount {
-  const value = parseLine<Partial<AccountDayCount>>(line);
+  let value: Partial<AccountDayCount> | null = null;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    // Reported below, with the place.
+  }
   const { environment, account, admitted, units, refused, plan, meters, ...others } = value ?? {};
   const counts = [admitted, units, refused, ...Object.values(meters ?? {})];
   const isNamed = typeof environment === "string" && typeof account === "string";
