@@ -167,16 +167,18 @@ local function decider()
     return last
   end
 
+  local function with_move(moved, place, from)
+    if moved == NO_MOVES then moved = {} end
+    moved[#moved + 1] = { place, from }
+    return moved
+  end
+
   return function(key, units, its_plan, grants)
     plan = its_plan
     local fields, limits, count, cost = plan.fields, plan.limits, plan.count, plan.cost
     local kept = plan.kept and tonumber(plan.kept)
     local holds = plan.holds
     local repaired, dirty, moved = false, false, NO_MOVES
-    local function move(place, from)
-      if moved == NO_MOVES then moved = {} end
-      moved[#moved + 1], repaired = { place, from }, true
-    end
     local stored = read(key)
     if not stored then stored, repaired = {}, true end
     if plan.apart then
@@ -205,8 +207,8 @@ local function decider()
         begun, charged, first, changed[i], fresh[i] = starting, 0, 0, true, true
       elseif begun > starting then
         if begun - now > window_end(field, begun, plan.calendar) - begun then
-          move(i, begun)
-          begun, first, changed[i] = starting, 0, true
+          moved = with_move(moved, i, begun)
+          begun, first, changed[i], repaired = starting, 0, true, true
         else
           aligned = false
         end
@@ -219,8 +221,8 @@ local function decider()
       ban = read_ban(stored.b)
       if not ban then ban_changed, repaired = true, true end
       if ban and ban[1] - now > 2 * ban[2] then
-        move(0, ban[1])
-        ban[1], ban_changed = now + ban[2], true
+        moved = with_move(moved, 0, ban[1])
+        ban[1], ban_changed, repaired = now + ban[2], true, true
       end
       if ban and bans and ban[1] + forget_after <= now then ban, ban_changed = nil, true end
     end
