@@ -165,9 +165,12 @@ describe("days of the memory store", () => {
       await writeFile(file, `${JSON.stringify(good)}\n${text}\n`);
       await assert.rejects(open(), /2026-10-30\.jsonl:2 is damaged/, text);
     }
-    await writeFile(file, `${JSON.stringify(good)}\n\n`);
-    const store = await open();
-    assert.deepEqual(await rows(store), [["2026-10-30", 2]]);
-    await store.close();
+    // Versions before wrote no empty lines.
+    for (const end of ["\n", "\n\n"]) {
+      await writeFile(file, `${JSON.stringify(good)}${end}`);
+      const store = await open();
+      assert.deepEqual(await rows(store), [["2026-10-30", 2]]);
+      await store.close();
+    }
   });
 });
