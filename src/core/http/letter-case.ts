@@ -41,12 +41,17 @@ function foldSegment(part: PatternSegment): PatternSegment {
   return typeof part === "string" ? foldText(part) : part.map(foldText);
 }
 
-/**
- * Lower case alone would keep letters apart that are one in upper case. The dotted capital I has a
- * plain "i" as its lower case in most languages, and two characters in JavaScript; the lower case of
- * a sigma depends on its place.
- */
 function foldText(text: string): string {
-  const upper = text.replaceAll("\u0130", "i").toLowerCase().toUpperCase();
-  return upper.toLowerCase().replaceAll("\u03c2", "\u03c3");
+  return text.replace(/\P{ASCII}/gu, foldLetter);
+}
+
+/**
+ * Lower case alone would keep letters apart that are one in upper case. A letter that is two in upper
+ * case stays, because routers compare letter by letter. The dotted capital I is an "i" to most, and
+ * two characters in JavaScript.
+ */
+function foldLetter(letter: string): string {
+  const lower = letter === "\u0130" ? "i" : letter.toLowerCase();
+  const upper = lower.toUpperCase();
+  return upper.length > lower.length ? lower : upper.toLowerCase();
 }

@@ -115,6 +115,19 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(undescribed, "/v1/caf%C3%A8"), false);
   });
 
+  // Go, Python, JavaScript and Caddy compare letter by letter.
+  it("by no letter that is two letters in another case", () => {
+    const literals = ["masse", "fish", "stra%C3%9Fe", "%CE%B1%CE%B9"];
+    const loose = tableOf(
+      [operation("/v1/{x}"), ...literals.map((text) => operation(`/v1/${text}`, { cost: 2 }))],
+      "loose",
+    );
+    assert.equal(isAmbiguous(loose, "/v1/STRA%E1%BA%9EE"), true, "a capital of its own");
+    for (const path of ["ma%C3%9Fe", "%EF%AC%81sh", "STRASSE", "%E1%BE%B3"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
+    }
+  });
+
   // Caddy up to 2.6 leaves them out at the end of a path, and on Windows in each segment.
   it("by what is before dots and spaces at the end of a segment, if that asks for more", () => {
     const loose = tableOf(
