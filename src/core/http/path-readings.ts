@@ -10,10 +10,9 @@ const TRIMMED = /(?:\.|%20)(?:\/|$)/;
  * its loose spellings (docs/reference/edge.md#target).
  */
 export function otherReadings(path: string, stripPrefix: string): readonly string[] {
-  const cut = withoutParameters(path, stripPrefix);
   const trimmed = withoutTrailingDots(path);
-  if (cut === undefined) return trimmed;
-  return [...trimmed, cut, ...withoutTrailingDots(cut)];
+  const cut = withoutParameters(path, stripPrefix);
+  return cut === undefined ? trimmed : [...trimmed, cut];
 }
 
 /** Fastify up to 4 reads what is forwarded of a path up to the first ";". */
@@ -27,7 +26,7 @@ function withoutParameters(path: string, stripPrefix: string): string | undefine
 function withoutTrailingDots(path: string): readonly string[] {
   if (!path.includes(".") && !path.includes("%20")) return NONE;
   if (!TRIMMED.test(path)) return NONE;
-  return [trimEnd(path), path.split("/").map(trimEnd).join("/")];
+  return [...new Set([trimEnd(path), path.split("/").map(trimEnd).join("/")])];
 }
 
 function trimEnd(text: string): string {

@@ -146,9 +146,10 @@ describe("A path is ambiguous", () => {
       "token.%20.",
       "token./",
       "token./a;b",
+      "token./a;b/",
       "a./token.",
     ];
-    for (const path of [...ends, "%C5%BFkin.png%20", "token%20;/x"]) {
+    for (const path of [...ends, "%C5%BFkin.png%20"]) {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
     }
     for (const path of [
@@ -160,6 +161,8 @@ describe("A path is ambiguous", () => {
       "%20",
       "%20/a",
       "a%20.",
+      // Routers that read up to a ";" leave no dots out.
+      "token%20;/x",
     ]) {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
     }
