@@ -24,7 +24,7 @@ export function whatItAsksMore(
   const metered = one.meters?.find((meter) => !isMeteredAs(meter, other));
   if (metered !== undefined) return `the meter ${metered.name}`;
   if (sunset(one) < sunset(other)) return "its sunset";
-  if (one.lifecycle.brownouts !== undefined) return "its brownouts";
+  if (!areBrownedOutAs(one, other)) return "its brownouts";
   return undefined;
 }
 
@@ -42,5 +42,11 @@ function isMeteredAs({ name, hold, max }: OperationMeter, { meters = [] }: Deman
 function areLimitedAs({ limits }: Demands, other: Demands): boolean {
   return (limits?.windows ?? []).every(({ window, limit }) => {
     return other.limits?.windows.some((one) => one.window === window && one.limit <= limit);
+  });
+}
+
+function areBrownedOutAs({ lifecycle }: Demands, other: Demands): boolean {
+  return (lifecycle.brownouts ?? []).every(({ fromMs, toMs }) => {
+    return other.lifecycle.brownouts?.some((one) => one.fromMs <= fromMs && toMs <= one.toMs);
   });
 }

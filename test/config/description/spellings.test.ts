@@ -69,6 +69,10 @@ describe("check warns of an operation that another spelling makes cheaper", () =
     assert.equal(await more(`{ security: [], ${gone} }`), "its sunset");
     const brownouts = '{ security: [], x-brownouts: ["2030-11-05T14:00Z/1h"] }';
     assert.equal(await more(brownouts), "its brownouts");
+    for (const other of ["2030-11-05T14:00Z/59m", "2030-11-05T14:01Z/59m"]) {
+      const others = OPEN.replace("security", `x-brownouts: ["${other}"], security`);
+      assert.equal(await more(brownouts, others), "its brownouts");
+    }
   });
 
   it("whatever part of the path is literal, and in whatever case the template writes its own", async () => {
@@ -97,6 +101,11 @@ describe("check warns of an operation that another spelling makes cheaper", () =
       ["/files/secret/{a}: { get: { security: [] } }", "{ operationId: b }", "/files/{b}/{c}"],
       ["/files/{name}: { post: { security: [] } }", "{ operationId: b }", "/files/secret"],
       ["/files/{a}: { get: { x-cost: 9 } }", "{ x-cost: 9 }", "/files/secret"],
+      [
+        '/files/{a}: { get: { x-brownouts: ["2030-11-05T14:00Z/2h", "2030-11-06T14:00Z/1h"] } }',
+        '{ x-brownouts: ["2030-11-05T15:00Z/1h"] }',
+        "/files/secret",
+      ],
       ["/files/y{a}: { get: { security: [] } }", "{ operationId: b }", "/files/x{b}"],
       ["/files/a{a}: { get: { security: [] } }", "{ operationId: b }", "/files/{b}"],
       [

@@ -63,17 +63,19 @@ describe("A path is ambiguous", () => {
   });
 
   it("by what is before a ; within it, if that asks for more", () => {
+    const lifecycle = { deprecated: true, brownouts: [{ fromMs: 1, toMs: 2 }] };
     const loose = tableOf(
       [
         ...[operation("/v1/{x}", { cost: 3 }), operation("/v1/{x}.json", { cost: 9 })],
         ...[operation("/v1/{x}/{y}", { cost: 2 }), operation("/v1/cheap", { cost: 1 })],
+        ...[operation("/v1/a/b", { lifecycle }), operation("/v1/a/b/c", { lifecycle })],
       ],
       "loose",
     );
     for (const path of ["7;/a", "7;a;b/c", "7;/a/", "cheap.json;/a", ".json;a/b"]) {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
     }
-    for (const path of ["cheap;/a", "7;a", "7;a/", "7/a;b", "7%3B/a", ";/a", "7;/a/b"]) {
+    for (const path of ["cheap;/a", "7;a", "7;a/", "7/a;b", "7%3B/a", ";/a", "7;/a/b", "a/b;x/c"]) {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), false, path);
     }
     assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/7;/a"), false, "exact");
