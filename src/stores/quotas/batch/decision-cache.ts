@@ -21,7 +21,8 @@ import {
   knownBan,
   type RefusalKind,
   refusalKind,
-  type SettlementUnderWay,
+  type Settling,
+  windowKey,
 } from "./known-refusal.ts";
 import { findLossIn } from "./lost-count.ts";
 
@@ -30,6 +31,12 @@ import { findLossIn } from "./lost-count.ts";
  * always there are none.
  */
 export type InvalidatedAccounts = { ids: Set<string> | undefined; readonly era: number };
+
+/** Units that are added to windows of meters of an account, or taken back. */
+type Settlement = {
+  readonly accountRef: AccountRef;
+  readonly windows: readonly (Parameters<typeof windowKey>[0] & { readonly units: number })[];
+};
 
 /** Means every account; no account has this name. */
 const ALL = "*";
@@ -56,9 +63,9 @@ export class DecisionCache {
   readonly #underWay: InvalidatedAccounts[] = [];
   /**
    * By account, the settlements of its meters that are under way: its known counts may be too high or
-   * too low. Each known refusal looks here, however many calls there are.
+   * too low. Each known refusal looks here, however many there are, so it finds their sum.
    */
-  readonly #settling = new Map<string, readonly SettlementUnderWay[]>();
+  readonly #settling = new Map<string, Settling>();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -91,19 +98,25 @@ export class DecisionCache {
   }
 
   /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
-  beginSettling(
-    settled: readonly (SettlementUnderWay & { readonly accountRef: AccountRef })[],
-  ): () => void {
-    const settlementsOf = (id: string) => this.#settling.get(id) ?? [];
-    const byId = settled.map((one) => [accountId(one.accountRef), one] as const);
-    for (const [id, one] of byId) this.#settling.set(id, [...settlementsOf(id), one]);
-    return () => {
-      for (const [id, ended] of byId) {
-        const left = settlementsOf(id).filter((one) => one !== ended);
-        if (left.length > 0) this.#settling.set(id, left);
-        else this.#settling.delete(id);
+  beginSettling(settled: readonly Settlement[]): () => void {
+    this.#addSettling(settled, 1);
+    return () => this.#addSettling(settled, -1);
+  }
+
+  #addSettling(settled: readonly Settlement[], sign: 1 | -1): void {
+    for (const { accountRef, windows } of settled) {
+      const id = accountId(accountRef);
+      const settling = this.#settling.get(id) ?? { count: 0, units: new Map<string, number>() };
+      settling.count += sign;
+      for (const one of windows) {
+        const key = windowKey(one);
+        const units = (settling.units.get(key) ?? 0) + sign * one.units;
+        if (units === 0) settling.units.delete(key);
+        else settling.units.set(key, units);
       }
-    };
+      if (settling.count > 0) this.#settling.set(id, settling);
+      else this.#settling.delete(id);
+    }
   }
 
   /**

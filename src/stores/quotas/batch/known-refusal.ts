@@ -120,30 +120,34 @@ export function isPaced(kind: RefusalKind): kind is PacedKind {
   return kind === "strike" || kind === "first" || kind === "incomplete";
 }
 
-/** A settlement and what it adds to windows of meters; units below 0 are taken back. */
-export type SettlementUnderWay = {
-  readonly windows: readonly (Pick<KnownWindow, "counter" | "startMs"> & {
-    readonly units: number;
-  })[];
+/** The settlements of an account that are under way. */
+export type Settling = {
+  count: number;
+  /** The units that they add to windows of meters, by `windowKey`; below 0 they are taken back. */
+  readonly units: Map<string, number>;
 };
+
+/** The name of one window of a counter. */
+export function windowKey({ counter, startMs }: Pick<KnownWindow, "counter" | "startMs">): string {
+  return `${counter} ${startMs}`;
+}
 
 /**
  * How the last answer refuses a request at `nowMs` of the store's clock. An account is known by its
- * windows, because its requests may differ in cost and operation. `settling` are the settlements of
- * the account that are under way. They change windows of meters alone, so the store decides a
- * refusal by these, and one by a ban or a window of the plan only if they may fill a window that
- * ends later, which is then the one to report.
+ * windows, because its requests may differ in cost and operation. Settlements change windows of
+ * meters alone, so the store decides a refusal by these, and one by a ban or a window of the plan only
+ * if they may fill a window that ends later, which is then the one to report.
  */
 export function refusalKind(
   { refusal, bans: policy }: CachedDecision,
   { limits, bans, cost = 1 }: QuotaRequest,
   nowMs: number,
-  settling: readonly SettlementUnderWay[] = [],
+  settling?: Settling,
 ): RefusalKind {
   if (refusal === undefined) return "no";
   const { last, striking, unknownEndMs } = findRefusing(refusal, limits, cost, nowMs);
   const isOutlasted =
-    settling.length > 0 &&
+    settling !== undefined &&
     mayFill(settling, refusal, { limits, cost }, endsOf(refusal, last, nowMs).endMs);
   if (knownBan(refusal, bans, nowMs) !== undefined) {
     // A window may refuse for longer, and then it is the one to report. A ban that only another
@@ -153,7 +157,7 @@ export function refusalKind(
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
-  if (isOutlasted || (settling.length > 0 && striking === undefined)) return "unnoted";
+  if (isOutlasted || (settling && striking === undefined)) return "unnoted";
   const due = bans === undefined ? undefined : striking?.strikeDueMs;
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";
@@ -199,21 +203,16 @@ function findRefusing(
 
 /** Whether settlements may fill a window with room that ends no sooner than the refusal, at `endMs`. */
 function mayFill(
-  settling: readonly SettlementUnderWay[],
+  { units }: Settling,
   { windows }: RefusalDetails,
   { limits, cost }: { readonly limits: readonly Limit[]; readonly cost: number },
   endMs: number,
 ): boolean {
   return limits.some((limit) => {
     const known = windowOf(windows, limit);
-    if (known === undefined || known.resetMs < endMs) return false;
-    let { used } = known;
-    for (const settlement of settling) {
-      for (const { counter, startMs, units } of settlement.windows) {
-        if (counter === known.counter && startMs === known.startMs) used += units;
-      }
-    }
-    return fitsLimit(limit, known.used, cost) && !fitsLimit(limit, used, cost);
+    const added = known && units.get(windowKey(known));
+    if (added === undefined || known === undefined || known.resetMs < endMs) return false;
+    return fitsLimit(limit, known.used, cost) && !fitsLimit(limit, known.used + added, cost);
   });
 }
 

@@ -281,8 +281,11 @@ describe("what is known of an account", () => {
     const kindsOf = (cached: CachedDecision) =>
       [[], [0], [1], [-1, 1], [-1, 2]].map((settled) => {
         const year = { counter: "#tokens.year", startMs: Date.UTC(2026, 0) };
-        const settling = settled.map((units) => ({ windows: [{ ...year, units }] }));
-        return refusalKind(cached, quotaRequest, NOON, settling);
+        const cache = new DecisionCache(() => NOON);
+        const accountRef = { environment: "p", account: "a" };
+        for (const units of settled)
+          cache.beginSettling([{ accountRef, windows: [{ ...year, units }] }]);
+        return cache.refusalKind("p:a", cached, quotaRequest);
       });
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
     const [surely, unnoted] = ["surely", "unnoted"];
