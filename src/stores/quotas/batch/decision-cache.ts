@@ -80,7 +80,11 @@ export class DecisionCache {
   get(id: string): CachedDecision | undefined {
     const cached = this.#mapOf(id).get(id);
     if (cached === undefined || cached.era === this.#era) return cached;
-    return (cached.refusal?.banEra ?? cached.era) < this.#bansFrom ? undefined : onlyBan(cached);
+    return this.#believesBan(cached) ? onlyBan(cached) : undefined;
+  }
+
+  #believesBan({ era, refusal }: CachedDecision): boolean {
+    return era === this.#era || (refusal?.banEra ?? era) >= this.#bansFrom;
   }
 
   /**
@@ -265,19 +269,29 @@ export class DecisionCache {
 
   /** The known ban that refuses the account although the store may answer without it. */
   heldBan(accountRef: AccountRef): Ban | undefined {
-    const cached = this.get(accountId(accountRef));
-    return cached?.refusal?.isTold ? undefined : this.lastKnown(accountRef)?.ban;
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    return cached && this.#heldIn(cached)?.ban;
   }
 
-  /** All held bans. Looks at every account, so it is for people, and not for requests. */
-  heldBans(): AccountBan[] {
-    const ids = [...this.#accounts].flatMap(([id, { refusal }]) => (refusal?.ban ? [id] : []));
-    return ids.flatMap((id) => {
-      const accountRef = parseAccountId(id);
-      const ban = this.heldBan(accountRef);
-      const nowMs = this.lastKnown(accountRef)?.nowMs;
-      return ban && nowMs ? [{ ...accountRef, ban, leftMs: ban.untilMs - nowMs }] : [];
-    });
+  /**
+   * The held bans of accounts that are not among `stored`. Looks at every account and moves none, so
+   * that a question of people neither delays requests nor drops what is known of an account.
+   */
+  heldBans(stored: Pick<ReadonlySet<string>, "has">): AccountBan[] {
+    const held: AccountBan[] = [];
+    for (const [id, cached] of this.#accounts) {
+      const one = stored.has(id) ? undefined : this.#heldIn(cached);
+      if (one !== undefined) held.push({ ...parseAccountId(id), ...one });
+    }
+    return held;
+  }
+
+  #heldIn(cached: CachedDecision): Pick<AccountBan, "ban" | "leftMs"> | undefined {
+    const { ban, isTold } = cached.refusal ?? {};
+    if (ban === undefined || isTold || !this.#believesBan(cached)) return undefined;
+    const leftMs = ban.untilMs - this.#time.latestNow(cached);
+    return leftMs > 0 ? { ban, leftMs } : undefined;
   }
 
   /** Whether a strike that reaches the store within `onItsWayMs` could be the one that bans. */

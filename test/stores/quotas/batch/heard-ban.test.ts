@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { accountId } from "../../../../src/stores/quotas/account-ref.ts";
 import { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
@@ -49,14 +50,36 @@ describe("a request of an account that a message said is banned", () => {
     for (const name of ["a1", "a2", "a3"]) decisionCache.learnBan(account(name), BAN, NOON);
     decisionCache.learnBan(account("a2"), BAN, NOON, 0);
     decisionCache.keepCounts(account("a3"));
-    const held = () => decisionCache.heldBans().map(({ account: name, ban }) => [name, ban]);
+    const held = (...stored: string[]) =>
+      decisionCache.heldBans(new Set(stored)).map(({ account: name, ban }) => [name, ban]);
     assert.deepEqual(held(), [["a1", BAN]]);
+    assert.deepEqual(held(accountId(account("a1"))), [], "the store has one");
+    assert.equal(decisionCache.heldBan(account("a1")), BAN);
     decisionCache.distrust();
     assert.deepEqual(held(), [], "a message that lifted it may have been missed");
     decisionCache.learnBan(account("a1"), BAN, NOON);
     assert.deepEqual(held(), [["a1", BAN]]);
     gate.nowMs = BAN.untilMs;
-    assert.deepEqual(held(), []);
+    assert.deepEqual([held(), decisionCache.heldBan(account("a1"))], [[], undefined]);
+  });
+
+  it("is held by none that was there before bans were distrusted, though its counts are kept", () => {
+    using house = openBatch();
+    const { decisionCache } = house;
+    decisionCache.learnBan(account("a1"), BAN, NOON);
+    decisionCache.outdate(account("a1"));
+    assert.equal(decisionCache.heldBan(account("a1")), BAN, "its windows alone have changed");
+    decisionCache.distrust();
+    assert.equal(decisionCache.heldBan(account("a1")), undefined);
+  });
+
+  it("pushes no account out when bans are listed", () => {
+    using house = openBatch();
+    const { decisionCache } = house;
+    const names = Array.from({ length: 200_000 }, (_, i) => `a${i}`);
+    for (const name of names) decisionCache.learnBan(account(name), BAN, NOON);
+    assert.equal(decisionCache.heldBans(new Set()).length, names.length);
+    assert.equal(decisionCache.heldBans(new Set()).length, names.length);
   });
 
   it("is asked again if the ban is lifted before the answer", async () => {

@@ -3,7 +3,8 @@ import { presentBan } from "../../../../core/quota/bans.ts";
 import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../../redis/store-failure.ts";
-import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
+import { type AccountRef, bucketOf, parseAccountId } from "../../account-ref.ts";
+import type { DecisionCache } from "../../batch/decision-cache.ts";
 import type { AccountBan, OnMissing } from "../../quota-store.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
 import { parseBan } from "../stored-bans.ts";
@@ -12,13 +13,13 @@ import { parseBan } from "../stored-bans.ts";
  * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
  * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
  * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
- * requests. `held` are the bans that hold although the store may have lost them; `now` is the store's
- * test clock, in milliseconds. Rejects if the store cannot be reached; on a Cluster only without
+ * requests. `heldBans` has those that hold although the store has none of their account; `now` is the
+ * store's test clock, in milliseconds. Rejects if the store cannot be reached; on a Cluster only without
  * `onMissing`.
  */
 export async function listBans(
   quotaClient: QuotaClient,
-  { held, now }: { readonly held: () => readonly AccountBan[]; readonly now?: Now },
+  { heldBans, now }: Pick<DecisionCache, "heldBans"> & { readonly now?: Now },
   onMissing?: OnMissing,
 ): Promise<AccountBan[]> {
   const found = new Map<string, AccountBan>();
@@ -32,11 +33,8 @@ export async function listBans(
       onMissing({ ...node.part, why: errorMessage(error) });
     }
   }
-  for (const one of held()) {
-    const id = accountId(one);
-    if (!found.has(id) && !missing.has(bucketOf(one))) found.set(id, one);
-  }
-  return [...found.values()].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
+  const lost = heldBans(found).filter((one) => !missing.has(bucketOf(one)));
+  return [...found.values(), ...lost].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
 }
 
 type Now = (() => number) | undefined;

@@ -212,8 +212,8 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   bans(onMissing?: OnMissing): Promise<AccountBan[]> {
-    const known = { held: () => this.#decisionCache.heldBans(), now: this.#options.now };
-    return listBans(this.#quotaClient, known, onMissing);
+    const heldBans: DecisionCache["heldBans"] = (stored) => this.#decisionCache.heldBans(stored);
+    return listBans(this.#quotaClient, { heldBans, now: this.#options.now }, onMissing);
   }
 
   knownBan(accountRef: AccountRef): Ban | undefined {
