@@ -16,8 +16,12 @@ import { withAccountUsage } from "./usage.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
+  const lost = query.get("lost");
+  if (lost !== null && lost !== "true") return problemResponse("bad_request", "lost must be true");
   return fromReachableStore(deps, async (onMissing) => {
-    const named = sortBans(await activeBans(deps.quotas, deps.config(), onMissing)).map((one) => {
+    const active = await activeBans(deps.quotas, deps.config(), onMissing);
+    const wanted = lost === null ? active : active.filter(({ isLost }) => isLost);
+    const named = sortBans(wanted).map((one) => {
       return { id: rankedId(-one.ban.untilMs, `${one.account} ${one.environment}`), one };
     });
     return pageResponse(named, { path: "/api/bans", query }, (page) =>

@@ -183,7 +183,7 @@ const ACCOUNTS: readonly ApiRoute[] = [
 const LIMITS: readonly ApiRoute[] = [
   row("GET /api/bans", listActiveBans, {
     summary: "Bans in force, the one that ends last first",
-    query: ["limit", "after"],
+    query: ["limit", "after", "lost"],
     answers: ["Ban"],
     refuses: ["store_unavailable"],
   }),

@@ -186,8 +186,11 @@ function storedChanges({
         const name = findUsageSubject(keys.records(), id) ?? (await findBanned(quotas, id));
         if (name === undefined) return unknown(id);
         const { account, environment } = name;
-        const isHeld = await gatewayHoldsBan(config, account);
-        const lifted = await quotas.liftBan({ account, environment }, untold(missing));
+        const accountRef = { account, environment };
+        // No gateway is waited for where the store has the ban.
+        const { ban } = await quotas.peek(accountRef, { limits: [], bans: config.bans });
+        const isHeld = ban === undefined && (await gatewayHoldsBan(config, account));
+        const lifted = await quotas.liftBan(accountRef, untold(missing));
         return lifted || isHeld
           ? given({ account, environment })
           : refused(notBannedMessage(config, account));
@@ -195,12 +198,16 @@ function storedChanges({
   };
 }
 
+/** How long the running gateway may take to read all bans in the store; without an answer, the store's are told. */
+const LOST_MS_MAX = 5_000;
+
 /** The bans with those that the running gateway knows and the store has lost, the one that ends last first. */
 async function withBansOfGateway(
   config: Config,
   stored: readonly BanReport[],
 ): Promise<readonly BanReport[]> {
-  const told = await fetchAllPages<BanReport>(config, { path: "/api/bans?limit=10000" });
+  const question = { path: "/api/bans?limit=10000&lost=true", withinMs: LOST_MS_MAX };
+  const told = await fetchAllPages<BanReport>(config, question);
   if (!told.ok) return stored;
   const nameOf = ({ environment, account }: BanReport) => accountId({ environment, account });
   const names = new Set(stored.map(nameOf));

@@ -141,8 +141,15 @@ export type MissingPart = StorePart & { readonly why: string };
 /** Called for each part that cannot be reached, perhaps more than once. Without it the call rejects. */
 export type OnMissing = (part: MissingPart) => void;
 
-/** `leftMs` is how long the ban still lasted by the clock of the store when it was read. */
-export type AccountBan = AccountRef & { readonly ban: Ban; readonly leftMs: number };
+/**
+ * `leftMs` is how long the ban still lasted by the clock of the store when it was read. `isLost`: this
+ * process refuses by it although the store has none.
+ */
+export type AccountBan = AccountRef & {
+  readonly ban: Ban;
+  readonly leftMs: number;
+  readonly isLost?: true;
+};
 
 /**
  * How long ago this process saw a change, and after how many milliseconds a change to the same state

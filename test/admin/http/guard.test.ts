@@ -295,7 +295,8 @@ describe("/api is guarded", () => {
     for (const [path, message] of [
       ["/api/plans?a=1", "Nothing here takes a query"],
       ["/api/plans?", "Nothing here takes a query"],
-      ["/api/bans?limit=1&limit=1", "The query may have limit, after, each once"],
+      ["/api/bans?lost=no", "lost must be true"],
+      ["/api/bans?limit=1&limit=1", "The query may have limit, after, lost, each once"],
     ] as const) {
       const got = await house.ask("GET", path);
       assert.deepEqual([got.status, got.json().message], [400, message], path);

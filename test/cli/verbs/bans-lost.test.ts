@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
+import { openAdmin, send } from "../access/admin-server.ts";
 import { openAudited } from "../audit-kit.ts";
-import { jsonOf, runVerb } from "../kit.ts";
+import { configText, jsonOf, openFolder, runVerb } from "../kit.ts";
 
 describe("a ban that the store has lost and a gateway knows", () => {
   let redis: TestRedis;
@@ -56,11 +59,47 @@ describe("a ban that the store has lost and a gateway knows", () => {
     const path = `/api/bans/${account}`;
     const why = async () => (await (await house.admin(path)).json()) as { lost: unknown };
     assert.deepEqual((await why()).lost, { until, offences: 0 });
+    const lost = async () => (await house.admin("/api/bans?lost=true")).json();
+    assert.deepEqual(await lost(), [{ account, environment: "production", until, offences: 0 }]);
     const lifting = () => house.admin(path, { method: "DELETE" });
     const lifted = await lifting();
     assert.deepEqual(await lifted.json(), { account, environment: "production", lifted: true });
     assert.equal(await statusOf(), 200);
     assert.deepEqual([(await why()).lost, (await lifting()).status], [null, 404]);
     assert.deepEqual(await (await house.admin("/api/bans")).json(), []);
+  });
+
+  it("is asked for once by bans list, and not by bans lift of one that the store has", async () => {
+    const other = {
+      account: "other",
+      environment: "production",
+      until: 2_000_000_000,
+      offences: 1,
+    };
+    await using folder = await openFolder();
+    await using gateway = await openAdmin((response, { asked }) => {
+      if (asked.startsWith("GET /api/bans?")) send(response, 200, [other]);
+      else send(response, 404, { code: "not_found", message: "There is nothing here" });
+    });
+    const config = join(folder.path, "tollgate.yaml");
+    await writeFile(
+      config,
+      configText({ admin: gateway.port, store: redis.url, more: "storePrefix: o\n" }),
+    );
+    const ask = (...args: string[]) => runVerb([...args, "--config", config]);
+    const created = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
+    const { account: banned } = jsonOf<{ account: string }>(await ask(...created));
+    await ask("bans", "add", banned, "--for", "1h");
+    const list = jsonOf<{ account: string }[]>(await ask("bans", "list", "--json"));
+    assert.deepEqual(
+      list.map((one) => one.account),
+      [other.account, banned],
+    );
+    assert.equal((await ask("bans", "lift", banned)).status, 0);
+    const asked = gateway.questions.filter((one) => one.asked.includes("/api/bans"));
+    assert.deepEqual(
+      asked.map((one) => one.asked),
+      ["GET /api/bans?limit=10000&lost=true"],
+    );
   });
 });

@@ -282,7 +282,7 @@ export class DecisionCache {
     const held: AccountBan[] = [];
     for (const [id, cached] of this.#accounts) {
       const one = stored.has(id) ? undefined : this.#heldIn(cached);
-      if (one !== undefined) held.push({ ...parseAccountId(id), ...one });
+      if (one !== undefined) held.push({ ...parseAccountId(id), ...one, isLost: true });
     }
     return held;
   }
