@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import type { BanReport } from "../../../src/core/keys/usage-reports.ts";
 import type { TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -59,26 +60,34 @@ describe("a ban that the store has lost and a gateway knows", () => {
     const path = `/api/bans/${account}`;
     const why = async () => (await (await house.admin(path)).json()) as { lost: unknown };
     assert.deepEqual((await why()).lost, { until, offences: 0 });
-    const lost = async () => (await house.admin("/api/bans?lost=true")).json();
-    assert.deepEqual(await lost(), [{ account, environment: "production", until, offences: 0 }]);
+    const other = (await house.issue()).account;
+    await verb("bans", "add", other, "--for", "2h");
+    const listed = async (query: string) => {
+      const told = (await (await house.admin(`/api/bans${query}`)).json()) as BanReport[];
+      return told.map((one) => one.account);
+    };
+    assert.deepEqual([await listed(""), await listed("?lost=true")], [[other, account], [account]]);
     const lifting = () => house.admin(path, { method: "DELETE" });
     const lifted = await lifting();
     assert.deepEqual(await lifted.json(), { account, environment: "production", lifted: true });
     assert.equal(await statusOf(), 200);
     assert.deepEqual([(await why()).lost, (await lifting()).status], [null, 404]);
-    assert.deepEqual(await (await house.admin("/api/bans")).json(), []);
+    assert.deepEqual(await listed(""), [other]);
   });
 
   it("is asked for once by bans list, and not by bans lift of one that the store has", async () => {
-    const other = {
-      account: "other",
-      environment: "production",
-      until: 2_000_000_000,
-      offences: 1,
-    };
+    const lost = { until: 2_000_000_000, offences: 1 };
+    let banned = "";
     await using folder = await openFolder();
     await using gateway = await openAdmin((response, { asked }) => {
-      if (asked.startsWith("GET /api/bans?")) send(response, 200, [other]);
+      const named = ["other", banned].map((account) => ({
+        ...lost,
+        account,
+        environment: "production",
+      }));
+      if (asked.startsWith("GET /api/bans?")) send(response, 200, named);
+      else if (asked.startsWith("GET /api/bans/"))
+        send(response, 200, { account: banned, bans: [], lost });
       else send(response, 404, { code: "not_found", message: "There is nothing here" });
     });
     const config = join(folder.path, "tollgate.yaml");
@@ -88,18 +97,20 @@ describe("a ban that the store has lost and a gateway knows", () => {
     );
     const ask = (...args: string[]) => runVerb([...args, "--config", config]);
     const created = ["keys", "create", "--env", "production", "--plan", "free", "--json"];
-    const { account: banned } = jsonOf<{ account: string }>(await ask(...created));
+    banned = jsonOf<{ account: string }>(await ask(...created)).account;
     await ask("bans", "add", banned, "--for", "1h");
     const list = jsonOf<{ account: string }[]>(await ask("bans", "list", "--json"));
     assert.deepEqual(
       list.map((one) => one.account),
-      [other.account, banned],
+      ["other", banned],
     );
+    const why = jsonOf<{ lost: unknown }>(await ask("bans", "why", banned, "--json"));
+    assert.equal(why.lost, null, "the store has it, whatever the gateway knew");
     assert.equal((await ask("bans", "lift", banned)).status, 0);
     const asked = gateway.questions.filter((one) => one.asked.includes("/api/bans"));
     assert.deepEqual(
       asked.map((one) => one.asked),
-      ["GET /api/bans?limit=10000&lost=true"],
+      ["GET /api/bans?limit=10000&lost=true", `GET /api/bans/${banned}`],
     );
   });
 });
