@@ -18,8 +18,8 @@ import { createKey } from "./issue.js";
 const TYPING_MS = 200;
 
 /**
- * Every account with its keys, read again after changes. The gateway searches and pages them, and finds that of a whole key,
- * which goes into no URL.
+ * Every account with its keys, read again after changes. The gateway searches and pages them, and
+ * finds that of a whole key, which goes into no URL.
  */
 export function accountsView({ api, live, words = "" }) {
   const found = el("p", { class: "hint", role: "status" });
@@ -102,13 +102,13 @@ function keySearch(api, isTyped) {
     return /^[\w-]*/.exec(rest)[0].length >= min;
   };
   // A key of which some characters are missing is a secret too.
-  const has = (text) =>
-    /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) ||
-    SECRET.test(text) ||
-    foreign.some((one) => isForeign(text, one));
-  /** The account that has this id, which may look like a key; undefined if there is none. */
+  const isKey = (text) =>
+    /[a-z0-9]_[a-z0-9]+_[0-9A-Za-z]{30}/.test(text) || foreign.some((one) => isForeign(text, one));
+  const has = (text) => isKey(text) || SECRET.test(text);
+  /** The account that has this id, which may look like a part of a key; undefined if there is none. */
   const accountOf = async (id) => {
-    const start = id.replaceAll(/[0-9A-Za-z]+/g, (run) => run.slice(0, START));
+    if (isKey(id)) return undefined;
+    const start = id.slice(0, SECRET.exec(id).index + START);
     const { items } = await api.page(`/api/accounts?${new URLSearchParams({ q: start })}`);
     return items.find(({ account }) => account === id)?.account;
   };
