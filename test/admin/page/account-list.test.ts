@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { openTab, textOf } from "./browser.ts";
+import { firstMessages, holdStream } from "./live-stream.ts";
 
 describe("the list of accounts", () => {
   it("has what was changed elsewhere while it is open, without a reload of the page", async () => {
@@ -18,6 +19,18 @@ describe("the list of accounts", () => {
     await house.admin("/api/accounts/first/suspend", { method: "POST", body: "{}" });
     await row("first").getByText("suspended").waitFor();
     assert.deepEqual(complaints, []);
+  });
+
+  it("leaves the page alive beside an older gateway, which does not count the changes", async () => {
+    await using house = await startTestGateway();
+    const { hello, figures } = await firstMessages(house);
+    const { page } = await openTab("about:blank");
+    await holdStream(page, [
+      ["hello", hello],
+      ["figures", { ...figures, records: undefined }],
+    ]);
+    await page.goto(`${house.adminUrl}/#/accounts`);
+    await page.getByText("Ready", { exact: true }).waitFor();
   });
 
   it("is at the page that was turned to after the way back from an account, and after a reload", async () => {

@@ -36,7 +36,8 @@ export function accountsView({ api, live, words = "" }) {
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
-  const stateOf = ({ figures }) => figures?.records.edition;
+  // An older gateway behind the same address does not tell it.
+  const stateOf = ({ figures }) => figures?.records?.edition;
   const { ends } = follow({ live, stateOf, reload: list.reload });
   const end = live.onRoutes(() => {
     void list.reload();
