@@ -57,6 +57,19 @@ describe("the list of accounts", () => {
     await pager.getByText("51 to 100 of 101", { exact: true }).waitFor();
     assert.deepEqual(complaints, []);
   });
+
+  it("begins again if the gateway does not know the place that the browser kept", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(`${house.adminUrl}/#/accounts`);
+    const first = "/api/accounts?order=newest&limit=50";
+    const list = { trail: [first, `${first}&after=a_gone`], at: 1 };
+    await page.evaluate(`history.replaceState(${JSON.stringify({ list })}, "")`);
+    const refused = page.waitForResponse("**/*after=a_gone");
+    await page.reload();
+    assert.equal((await refused).status(), 400);
+    await page.locator("tbody tr").filter({ hasText: account }).waitFor();
+  });
 });
 
 describe("the address", () => {

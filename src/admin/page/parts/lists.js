@@ -84,6 +84,11 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
       place(page, options);
     } catch (error) {
       if (mine !== asked) return;
+      // A place that the browser kept may be unknown to a gateway that has other records now.
+      if (error.status === 400 && at > 0) {
+        at = 0;
+        return load(options);
+      }
       shown = "";
       fill(element, failure(error, load));
     }
