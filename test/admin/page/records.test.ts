@@ -242,6 +242,15 @@ describe("the configuration on the page", () => {
     const checks = { config: { ok: false, why: "plans is missing" } };
     send([["figures", { ...figures, checks }]]);
     await page.getByText(/last reload refused\s*plans is missing$/).waitFor();
+    // The clock went back by an hour between the two.
+    for (const [why, number, hour] of [
+      ["an old reason", 9_001, 2],
+      ["a new reason", 9_002, 1],
+    ] as const) {
+      const told = { kind: "config_refused", number, time: hour * 3_600_000, why };
+      send([["happened", told]]);
+    }
+    await page.getByText(/last reload refused\s*plans is missing\s*a new reason$/).waitFor();
   });
 });
 

@@ -67,7 +67,7 @@ async function reload(api) {
 /** The reasons of the last reload that was refused: the check, which anybody may read, names none. */
 function reasonsIn(events) {
   const refused = events.filter(({ kind }) => kind === "config_refused");
-  const isOfLast = ({ time: atMs }) => refused[0].time - atMs < ONE_RELOAD_MS;
+  const isOfLast = ({ time: atMs }) => Math.abs(refused[0].time - atMs) < ONE_RELOAD_MS;
   return [...new Set(refused.filter(isOfLast).map(({ why }) => why))].toReversed();
 }
 
