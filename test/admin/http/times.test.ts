@@ -6,6 +6,7 @@ import { setImmediate, setTimeout as sleep } from "node:timers/promises";
 import { beforeEach, describe, it, onTestFinished, vi } from "vitest";
 import { atMostEvery } from "../../../src/admin/http/at-most-every.ts";
 import { openAdmin } from "../../../src/admin/listener.ts";
+import { NO_RECORDS } from "../../../src/core/keys/records.ts";
 import { RecentEvents } from "../../../src/telemetry/history/recent-events.ts";
 import { createMetricsRecorder } from "../../../src/telemetry/metrics/metrics-recorder.ts";
 import { each } from "../../support/each.ts";
@@ -83,9 +84,18 @@ describe("the admin listener of a gateway", () => {
     };
     const admin = { listen: { host: "127.0.0.1", port: 0 }, hosts: [], token: "" };
     const quotas = { bans: async () => [], gateways: { list: async () => [] } };
+    const stores = { quotas, keys: { records: () => NO_RECORDS } };
     const rest = { config: () => ({ admin: undefined }), now: () => 0, recent: new RecentEvents() };
     const checks = () => ALL_WELL;
-    const house = { ...rest, metrics, gather, checks, quotas, metricSources: UNWATCHED, name: "a" };
+    const house = {
+      ...rest,
+      metrics,
+      gather,
+      checks,
+      ...stores,
+      metricSources: UNWATCHED,
+      name: "a",
+    };
     const opened = await openAdmin(admin, { ...house, diagnostics: {}, log: {} } as never);
     const text = await (await fetch(`${opened.url}/metrics`)).text();
     assert.equal((await fetch(`${opened.url}/api/gateways`)).status, 200, "asked as it was opened");
