@@ -57,6 +57,23 @@ function pager({ items, next, total, from, isMoved, turn }) {
 }
 
 /**
+ * `trail` has the paths of the pages up to the next one, `at` is the index of the one that is shown.
+ * `totalAtStart` is the number of all items when the first page was read: with another one, the
+ * places have moved.
+ */
+function firstPage(path, rows) {
+  const url = new URL(path, location.origin);
+  url.searchParams.set("limit", rows);
+  return { trail: [url.pathname + url.search], at: 0, totalAtStart: undefined };
+}
+
+/** The page of the same list that the browser kept, or else the first one. */
+function keptPage(first) {
+  const { list } = history.state ?? {};
+  return list?.trail[0] === first.trail[0] ? list : first;
+}
+
+/**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
  * over; `reload` reads the same page again. The browser keeps the page that was turned to, for the way
@@ -64,10 +81,7 @@ function pager({ items, next, total, from, isMoved, turn }) {
  */
 export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
   const element = el("div", {}, loading());
-  let trail = [];
-  let at = 0;
-  /** The number of all items when the first page was read: with another one, the places have moved. */
-  let totalAtStart;
+  let { trail, at, totalAtStart } = keptPage(firstPage(path, rows));
   /** Responses may arrive out of order: only that of the last request counts. */
   let asked = 0;
   let shown = "";
@@ -77,21 +91,19 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     try {
       const page = await api.page(trail[at]);
       if (mine !== asked) return;
-      if (page.items.length === 0 && at > 0) {
-        at = 0;
-        return load(options);
-      }
+      if (page.items.length === 0 && at > 0) return startOver(options);
       place(page, options);
     } catch (error) {
       if (mine !== asked) return;
       // A place that the browser kept may be unknown to a gateway that has other records now.
-      if (error.status === 400 && at > 0) {
-        at = 0;
-        return load(options);
-      }
+      if (error.status === 400 && at > 0) return startOver(options);
       shown = "";
       fill(element, failure(error, load));
     }
+  };
+  const startOver = (options) => {
+    at = 0;
+    return load(options);
   };
   const place = ({ items, next, total, missing }, { turned = 0 }) => {
     onTotal(total);
@@ -118,21 +130,12 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     const isMoved = page.total !== totalAtStart;
     return pager({ ...page, from: here * rows, isMoved, turn });
   };
-  const begin = (wanted) => {
-    const url = new URL(wanted, location.origin);
-    url.searchParams.set("limit", rows);
-    trail = [url.pathname + url.search];
-    at = 0;
-  };
   const keep = () => history.replaceState({ list: { trail, at, totalAtStart } }, "");
   const show = (wanted) => {
-    begin(wanted);
+    ({ trail, at } = firstPage(wanted, rows));
     keep();
     return load();
   };
-  begin(path);
-  const { list: kept } = history.state ?? {};
-  if (kept?.trail[0] === trail[0]) ({ trail, at, totalAtStart } = kept);
   void load();
   return { element, show, reload: () => load() };
 }
