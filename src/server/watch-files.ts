@@ -1,5 +1,6 @@
+import { createHash } from "node:crypto";
 import { type FSWatcher, watch } from "node:fs";
-import { access, constants, stat } from "node:fs/promises";
+import { readFile, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
@@ -47,17 +48,15 @@ export function watchFiles(onSave: (because: "file saved" | "file missing") => v
   async function look(): Promise<void> {
     if (looking) return;
     looking = true;
-    let now = await printsOf(files);
-    const isSaved = differs(now, seen, whole);
-    // Rights that changed are those that the next save is compared with.
-    if (!isSaved) {
+    let now = await printsOf(files, seen);
+    if (!differs(now, seen, whole)) {
       seen = new Map([...seen, ...now]);
       tellMissing(now);
     } else {
       for (let last: Prints = new Map(); differs(now, last, whole); ) {
         last = now;
         await sleep(SETTLE_MS, undefined, { ref: false });
-        now = await printsOf(files);
+        now = await printsOf(files, now);
       }
       seen = now;
       onSave("file saved");
@@ -72,7 +71,7 @@ export function watchFiles(onSave: (because: "file saved" | "file missing") => v
       for (const watcher of watchers.splice(0)) watcher.close();
       // Rights may have changed unnoticed since a good reading, and this one went by them.
       const read = refused ? next : next.filter((file) => !seen.has(file));
-      const prints = await printsOf(read, readFromMs - TICK_MS);
+      const prints = await printsOf(read, new Map(), readFromMs - TICK_MS);
       const kept = [...seen].filter(([file]) => next.includes(file));
       seen = new Map([...kept, ...prints]);
       files = next;
@@ -110,16 +109,17 @@ function missingFor(longMs: number): (missing: readonly string[]) => readonly st
   };
 }
 
-/**
- * By file, a value that changes when the file is written or replaced, its rights, and a time that
- * changes with each of them.
- */
+/** By file, a value that changes with a save, the time of the last change of any kind, and the content. */
 type Prints = ReadonlyMap<string, Print>;
-type Print = { readonly saved: string; readonly rights: string; readonly changedNs: bigint };
+type Print = { readonly saved: string; readonly changedNs: bigint; readonly content: string };
 
-/** Leaves out files that are missing, cannot be read, or have changed since `untilMs`, in Unix milliseconds. */
+/**
+ * Leaves out files that are missing, cannot be read, or have changed since `untilMs`, in Unix
+ * milliseconds. A file that has not changed since `before` is not read.
+ */
 async function printsOf(
   files: readonly string[],
+  before: Prints,
   untilMs = Number.POSITIVE_INFINITY,
 ): Promise<Prints> {
   const prints = new Map<string, Print>();
@@ -127,26 +127,26 @@ async function printsOf(
     const found = await stat(file, { bigint: true }).catch(() => undefined);
     // A rename changes the ctime and keeps the mtime.
     if (found === undefined || Number(found.ctimeMs) > untilMs) continue;
-    if (!(await isReadable(file))) continue;
-    const { ino, size, mtimeNs, birthtimeNs, mode, uid, gid, nlink, ctimeNs } = found;
-    const saved = [ino, size, mtimeNs, birthtimeNs].join(" ");
-    prints.set(file, { saved, rights: [mode, uid, gid, nlink].join(" "), changedNs: ctimeNs });
+    const { ino, size, mtimeNs, ctimeNs: changedNs } = found;
+    const [saved, last] = [`${ino} ${size} ${mtimeNs}`, before.get(file)];
+    const isSame = last?.saved === saved && last.changedNs === changedNs;
+    const content = isSame ? last.content : found.isFile() ? await digestOf(file) : "";
+    if (content !== undefined) prints.set(file, { saved, changedNs, content });
   }
   return prints;
 }
 
-async function isReadable(file: string): Promise<boolean> {
-  return access(file, constants.R_OK).then(
-    () => true,
-    () => false,
-  );
+/** Undefined if the file cannot be read. */
+async function digestOf(file: string): Promise<string | undefined> {
+  const bytes = await readFile(file).catch(() => undefined);
+  return bytes && createHash("sha1").update(bytes).digest("base64");
 }
 
+/** A tool may set the time of a save back to a fixed one, so the content is compared too. */
 function differs(now: Prints, before: Prints, whole: boolean): boolean {
-  return [...now].some(([file, { saved, rights, changedNs }]) => {
+  return [...now].some(([file, { saved, changedNs, content }]) => {
     const last = before.get(file);
-    if (last?.saved !== saved) return true;
-    // A tool may set the time of a save back to a fixed one, but not the time of the change.
-    return last.changedNs !== changedNs && (whole || last.rights === rights);
+    if (last?.saved !== saved || last.content !== content) return true;
+    return whole && last.changedNs !== changedNs;
   });
 }

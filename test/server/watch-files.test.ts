@@ -73,6 +73,16 @@ describe("watching files", () => {
     assert.equal(seen.saves(), 1);
   });
 
+  it("sees a save among changes of rights, links and attributes that never end, and only that", async () => {
+    await using seen = await open();
+    const changes = setInterval(() => chmodSync(seen.file, 0o644), 20);
+    onTestFinished(() => clearInterval(changes));
+    await sleep(1_000);
+    assert.equal(seen.saves(), 0);
+    await writeFile(seen.file, "two");
+    await eventually(() => assert.deepEqual(seen.texts, ["two"]));
+  });
+
   it("takes rights that changed before the refused reading for read", async () => {
     await using seen = await open();
     await chmod(seen.file, 0o640);
