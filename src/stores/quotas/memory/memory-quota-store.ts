@@ -147,7 +147,8 @@ class MemoryStore implements QuotaStore {
       accounts: () => this.#saved(),
     });
     // A new file exists within a second, and that none can be written is told, without any request.
-    this.#saver.changed = saved.length === 0 || !isWritable;
+    this.#saver.changed = saved.length === 0;
+    this.#saver.isTried = !isWritable;
     for (const { state, cause, ...name } of saved) {
       this.#accounts.add(name, newAccountEntry(state, cause));
     }
@@ -363,7 +364,7 @@ class MemoryStore implements QuotaStore {
     const { stateFile, report } = this.#options;
     const trouble = await this.#saver.whyUnsaved();
     try {
-      if (trouble === undefined || stateFile === undefined) return;
+      if (trouble === undefined || stateFile === undefined || !this.#saver.isBehind) return;
       const unsaved = { stateFile, accounts: this.#saved(), days: this.#days };
       reportLostCharges(report, await unsavedUnits(unsaved));
       throw new Error(trouble);

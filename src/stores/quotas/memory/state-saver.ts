@@ -22,6 +22,8 @@ export class StateSaver {
   readonly #options: SaverOptions;
   /** Whether an account has changed since all were written. */
   changed = false;
+  /** Whether a file that lacks nothing is written too, to learn whether it can be. */
+  isTried = false;
   /** How often the files could not be written. */
   failures = 0;
   /** Why the last write of the files failed; undefined if it did not. */
@@ -36,7 +38,7 @@ export class StateSaver {
 
   /** Starts to write the changes, unless a write is in progress. Never throws. */
   start(): void {
-    if (!this.#isChanged || this.#saving !== undefined) return;
+    if (!(this.isBehind || this.isTried) || this.#saving !== undefined) return;
     this.#saving = this.#save().finally(() => {
       this.#saving = undefined;
     });
@@ -60,7 +62,8 @@ export class StateSaver {
     return this.trouble;
   }
 
-  get #isChanged(): boolean {
+  /** Whether the files lack changes. */
+  get isBehind(): boolean {
     const { days, activity } = this.#options;
     return this.changed || days.isChanged || activity.isChanged;
   }
@@ -68,6 +71,7 @@ export class StateSaver {
   /** Never rejects: a full disk must not stop the gateway, and the old file stays whole. */
   async #save(): Promise<void> {
     const { stateFile, report, activity, accounts } = this.#options;
+    const { changed } = this;
     this.changed = false;
     if (stateFile === undefined) return this.#saveDays();
     try {
@@ -75,7 +79,7 @@ export class StateSaver {
       await this.#saveDays();
       await activity.save();
     } catch (cause) {
-      this.changed = true;
+      this.changed ||= changed || !this.isTried;
       this.failures += 1;
       const trouble = `Cannot write the state file ${stateFile}: ${fileErrorMessage(cause)}`;
       const meaning = "Serving goes on, but a restart would forget what came since";
@@ -87,6 +91,7 @@ export class StateSaver {
     }
     if (this.trouble !== undefined) report("info", "state_file_written", { stateFile });
     this.trouble = undefined;
+    this.isTried = false;
   }
 
   async #saveDays(): Promise<void> {

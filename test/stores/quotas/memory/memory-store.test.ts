@@ -199,6 +199,20 @@ describe("The memory store over a restart", () => {
     assert.deepEqual(await used(store, "a"), [1, 1]);
   });
 
+  it("ends well though its file cannot be written, if the file lacks nothing", async () => {
+    const first = await open();
+    spend(first, "a", ASK);
+    await close(first);
+    await mkdir(`${stateFile}.tmp`);
+    const second = await open({ everyMs: 5 });
+    await eventually(() => assert.match(told[0] ?? "", /^error: Cannot write the state file /));
+    await close(second);
+    const third = await open({ everyMs: 5 });
+    await eventually(() => assert.equal(told.length, 2));
+    spend(third, "a", ASK);
+    await assert.rejects(close(third), /^Error: Cannot write the state file /);
+  });
+
   it("saves all changes that wait with one write after the one under way, and says why it could not", async () => {
     const store = await open({ everyMs: 3_600_000 });
     const imposed = { lengthMs: 60_000, window: "day", keptMs: 1_000, plan: "free" } as const;
