@@ -1,3 +1,4 @@
+import { nextTurn } from "../../../base/event-loop.ts";
 import { SerialQueue } from "../../../base/serial-queue.ts";
 import { NO_RECORDS, type Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
@@ -212,10 +213,9 @@ async function addLost(file: string, records: Records, report: Reporter): Promis
 /** The records, and of an earlier loss the further ones and the revocations. */
 async function withEarlier(records: Records, earlier = NO_RECORDS): Promise<Records> {
   const lost = new LostRecords();
-  lost.add(earlier);
-  const all = lost.with(records);
-  const byDigest = new Map(earlier.keys.map((key) => [key.digest, key]));
-  const find = (digest: string) => byDigest.get(digest);
+  await lost.add(earlier);
+  const all = await lost.with(records);
+  const find = (digest: string) => lost.find(digest);
   const { keys } = await keepRevocations(all.keys, { records: earlier, find }, false);
   return { ...all, keys };
 }
@@ -244,6 +244,8 @@ async function read(file: string): Promise<Read> {
   const text = await readTextIfAny(file, "the state file");
   if (text === undefined) return none;
   if (isCounters(text)) return { ...none, hasCounters: true };
+  // Many megabytes became a text in this turn, and become bytes again in the next.
+  await nextTurn();
   try {
     const { records, damaged, id } = await decodeKeyFile(file, text, { nowMs: Date.now() });
     const mistakes = damaged.flatMap((one) => one.mistakes);

@@ -7,7 +7,6 @@ import type { KeyStore, RecordTroubles } from "../key-store.ts";
 import { keepRevocations } from "../records/keep-revocations.ts";
 import { LostRecords } from "../records/lost-records.ts";
 import { differencesFrom, endsWords, reportOlder } from "../records/older-records.ts";
-import { compareRecords } from "../records/record-changes.ts";
 import type { ReadRecords } from "../records/record-collector.ts";
 import type { RecordSet } from "../records/record-set.ts";
 import { setAsideLost } from "./disk-copy.ts";
@@ -74,11 +73,11 @@ export class FileLosses {
     const isOlder = ended !== undefined && this.#unwritten === undefined;
     this.#unwritten = ended && { ...this.#unwritten, keys: ended.changed };
     await held.replace(ended === undefined ? records : { ...records, keys: ended.keys });
-    if (this.#lost.dropFound(held)) this.#report("info", "keys_found");
+    if (await this.#lost.dropFound(held)) this.#report("info", "keys_found");
     const gone = await this.#goneFrom(before, held, damaged);
     const isGone = gone.keys.length + gone.accounts.length > 0;
-    if (isGone || isOlder) this.#setAside(before);
-    if (isGone) this.#tellGone(gone);
+    if (isGone || isOlder) await this.#setAside(before);
+    if (isGone) await this.#tellGone(gone);
     if (isOlder) await this.#tellOlder(before, held.records, nowMs);
   }
 
@@ -124,21 +123,21 @@ export class FileLosses {
     return { keys, accounts };
   }
 
-  #setAside(before: Records): void {
-    const records = this.#lost.with({ ...before, keys: [...before.keys, ...this.#orphaned] });
+  async #setAside(before: Records): Promise<void> {
+    const records = await this.#lost.with({ ...before, keys: [...before.keys, ...this.#orphaned] });
     const options = { report: this.#report, lockWaitMs: LOCK_WAIT_MS };
     void this.#aside.run(() => setAsideLost(this.#file, records, options));
   }
 
-  #tellGone(gone: Records): void {
-    this.#lost.add(gone);
+  async #tellGone(gone: Records): Promise<void> {
+    await this.#lost.add(gone);
     const [file, why] = [this.#file, this.#lost.words(PLACE, this.#file)];
     this.#report("error", "keys_lost", { ...this.#lost.details, file, why });
   }
 
   async #tellOlder(before: Records, now: Records, nowMs: number): Promise<void> {
     this.#older += 1;
-    const differing = await differencesFrom(before, await compareRecords(before, now), nowMs);
+    const differing = await differencesFrom(before, now, nowMs);
     const keys = now.keys.length;
     reportOlder(this.#report, { older: OLDER, keys, differing: differing ?? [] });
   }

@@ -1,5 +1,6 @@
+import { inSlices } from "../../../base/event-loop.ts";
 import { formatCount } from "../../../base/messages.ts";
-import { type HasId, idsOf } from "../../../core/keys/record-index.ts";
+import type { HasId } from "../../../core/keys/record-index.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../../core/keys/records.ts";
 
 /** The most ids in one line of the log. */
@@ -23,7 +24,8 @@ export class LostRecords {
 
   /** For a line of the log. */
   get details() {
-    const ids = [...idsOf([...this.#keys.values(), ...this.#accounts.values()])].slice(0, IDS_MAX);
+    const all = [...this.#keys.values(), ...this.#accounts.values()];
+    const ids = all.slice(0, IDS_MAX).map(({ id }) => id);
     return { keys: this.#keys.size, accounts: this.#accounts.size, ids };
   }
 
@@ -31,22 +33,23 @@ export class LostRecords {
     return this.#keys.get(digest);
   }
 
-  add({ keys, accounts }: Records): void {
-    for (const key of keys) this.#keys.set(key.digest, key);
-    for (const account of accounts) this.#accounts.set(account.id, account);
+  async add({ keys, accounts }: Records): Promise<void> {
+    await inSlices(keys, (key) => this.#keys.set(key.digest, key));
+    await inSlices(accounts, (account) => this.#accounts.set(account.id, account));
   }
 
   /** Drops the records that are present again. Returns true if those were the last. */
-  dropFound(present: RecordFinder): boolean {
+  async dropFound(present: RecordFinder): Promise<boolean> {
     if (this.count === 0) return false;
-    for (const digest of this.#keys.keys()) if (present.find(digest)) this.#keys.delete(digest);
-    for (const id of this.#accounts.keys()) if (present.account(id)) this.#accounts.delete(id);
+    const [keys, accounts] = [this.#keys, this.#accounts];
+    await inSlices(keys.keys(), (digest) => void (present.find(digest) && keys.delete(digest)));
+    await inSlices(accounts.keys(), (id) => void (present.account(id) && accounts.delete(id)));
     return this.count === 0;
   }
 
   /** These records, together with those that were lost before them. */
-  with({ keys, accounts }: Records): Records {
-    return { keys: union(this.#keys, keys), accounts: union(this.#accounts, accounts) };
+  async with({ keys, accounts }: Records): Promise<Records> {
+    return { keys: await union(this.#keys, keys), accounts: await union(this.#accounts, accounts) };
   }
 
   /** Says how many records are gone and how to restore them, without any content of a record. */
@@ -62,7 +65,14 @@ export class LostRecords {
   }
 }
 
-function union<T extends HasId>(lost: ReadonlyMap<string, T>, records: readonly T[]): readonly T[] {
-  const known = idsOf(records);
-  return [...records, ...[...lost.values()].filter(({ id }) => !known.has(id))];
+async function union<T extends HasId>(
+  lost: ReadonlyMap<string, T>,
+  records: readonly T[],
+): Promise<readonly T[]> {
+  if (lost.size === 0) return records;
+  const known = new Set<string>();
+  await inSlices(records, ({ id }) => known.add(id));
+  const further: T[] = [];
+  await inSlices(lost.values(), (record) => void (known.has(record.id) || further.push(record)));
+  return [...records, ...further];
 }

@@ -3,7 +3,6 @@ import { cleanText } from "../../../base/messages.ts";
 import { findById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import type { RecordChanges } from "./record-changes.ts";
 import { accountDifferences, isEqual, keyDifferences } from "./record-differences.ts";
 import { encodeAccount, encodeKey } from "./record-format.ts";
 
@@ -17,7 +16,7 @@ const NAMES_MAX = 20;
  */
 export async function differencesFrom(
   known: Records,
-  { keys, accounts }: RecordChanges,
+  { keys, accounts }: Records,
   nowMs: number,
 ): Promise<readonly string[] | undefined> {
   const names: string[] = [];
@@ -26,12 +25,12 @@ export async function differencesFrom(
     differs = true;
     if (parts !== undefined) names.push(parts.length > 0 ? `${name} (${parts.join(", ")})` : name);
   };
-  await inSlices(accounts.made, (account) => {
+  await inSlices(accounts, (account) => {
     const was = findById(known.accounts, account.id);
     if (isEqual(was, account, encodeAccount)) return;
     note(account.id, was && accountDifferences(was, account, nowMs));
   });
-  await inSlices(keys.made, (key) => {
+  await inSlices(keys, (key) => {
     const was = findById(known.keys, key.id);
     if (!isEqual(was, key, encodeKey)) note(`key ${key.id}`, was && keyDifferences(was, key));
   });

@@ -90,17 +90,17 @@ export class RecordReports {
   }
 
   /** Keeps the records that were known before Redis lost some of them, or changes of them. */
-  setAside(before: Records): void {
-    this.#options.copy?.setAside(this.#lost.with(before));
+  async setAside(before: Records): Promise<void> {
+    this.#options.copy?.setAside(await this.#lost.with(before));
   }
 
   /**
    * Reports lost records. Deleting them or restoring a backup may be intended, but it may be a loss,
    * so operators are told in both cases.
    */
-  gone(gone: Records): void {
+  async gone(gone: Records): Promise<void> {
     const { copy, copyFile } = this.#options;
-    this.#add(gone, copy === undefined ? undefined : `${copyFile}.lost`);
+    await this.#add(gone, copy === undefined ? undefined : `${copyFile}.lost`);
   }
 
   /** Redis went back to records that it had before. `differing`: those that are other than known. */
@@ -117,9 +117,12 @@ export class RecordReports {
   }
 
   /** The records were read: which are damaged, and which are here now. A line for each mistake. */
-  adopted(damaged: readonly DamagedRecord[], present: RecordFinder): readonly string[] {
+  async adopted(
+    damaged: readonly DamagedRecord[],
+    present: RecordFinder,
+  ): Promise<readonly string[]> {
     const { key, report } = this.#options;
-    if (this.#lost.dropFound(present)) report("info", "keys_found");
+    if (await this.#lost.dropFound(present)) report("info", "keys_found");
     const lines = linesOf(key, damaged);
     if (lines.join() !== this.#damageLines.join()) {
       if (lines.length > 0) {
@@ -141,7 +144,7 @@ export class RecordReports {
   }
 
   /** The records cannot be read. Those `inUse` were read before, or are of the copy on disk. */
-  unreadable(cause: unknown, inUse: Records): void {
+  async unreadable(cause: unknown, inUse: Records): Promise<void> {
     const { report, copyFile } = this.#options;
     this.#trouble = wordsOf(cause);
     const isAway = !(cause instanceof LostRecordsError) && AWAY.has(toStoreFailure(cause).code);
@@ -150,12 +153,12 @@ export class RecordReports {
     this.#told = this.#trouble;
     const stay = "The keys read before stay in use, revoked ones too";
     report("error", "keys_unreadable", { why: `${this.#told}. ${stay}` });
-    if (cause instanceof LostRecordsError) this.#add(inUse, copyFile);
+    if (cause instanceof LostRecordsError) await this.#add(inUse, copyFile);
   }
 
-  #add(lost: Records, file: string | undefined): void {
-    this.#lost.add(lost);
+  async #add(lost: Records, file: string | undefined): Promise<void> {
     this.#lostFile = file;
+    await this.#lost.add(lost);
     const why = this.#lost.words("Redis", file);
     this.#options.report("error", "keys_lost", { ...this.#lost.details, file, why });
   }

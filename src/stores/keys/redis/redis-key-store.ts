@@ -267,7 +267,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const known = this.held.records;
     const changes = await compareRecords(known, records);
     // A write that a failover lost, and that was made again as it was, changes nothing.
-    const differing = isBehind ? await differencesFrom(known, changes, this.#now()) : undefined;
+    const made = { keys: changes.keys.made, accounts: changes.accounts.made };
+    const differing = isBehind ? await differencesFrom(known, made, this.#now()) : undefined;
     const before = { ...known, keys: [...known.keys, ...this.#orphaned] };
     await this.#adopt(snapshot, records, changes);
     // A key whose account is gone is gone only once it is not there itself.
@@ -278,8 +279,8 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
     const gone = { keys, accounts: changes.accounts.gone };
     const isGone = gone.keys.length + gone.accounts.length > 0;
     const isOlder = differing !== undefined || (isBehind && ended > 0);
-    if (isGone || isOlder) this.#reports.setAside(before);
-    if (isGone) this.#reports.gone(gone);
+    if (isGone || isOlder) await this.#reports.setAside(before);
+    if (isGone) await this.#reports.gone(gone);
     if (isOlder) this.#reports.older(records.keys.length, differing);
   }
 
@@ -311,7 +312,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
       const { writesCopy = true } = this.#options;
       if (writesCopy) this.#copy?.write(records, idOfCopy(snapshot.version, this.#place));
     }
-    this.damageLines = this.#reports.adopted(snapshot.damaged, this.held);
+    this.damageLines = await this.#reports.adopted(snapshot.damaged, this.held);
   }
 
   /** `byClock`: if it finds a change that no message announced, the subscription does not work. */
@@ -324,7 +325,7 @@ class RedisKeyStore extends CachedKeyStore implements KeyStore {
         this.#missed = true;
       } else if (!byClock) this.#missed = false;
     } catch (cause) {
-      this.#reports.unreadable(cause, this.held.records);
+      await this.#reports.unreadable(cause, this.held.records);
     }
   }
 }
