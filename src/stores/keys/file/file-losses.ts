@@ -66,7 +66,9 @@ export class FileLosses {
    */
   async replace(held: RecordSet, { records, damaged }: ReadRecords, nowMs: number): Promise<void> {
     const before = held.records;
-    const find = (digest: string) => held.find(digest) ?? this.#lost.find(digest);
+    const orphaned = new Map(this.#orphaned.map((key) => [key.digest, key]));
+    const find = (digest: string) =>
+      held.find(digest) ?? this.#lost.find(digest) ?? orphaned.get(digest);
     const known = { records: before, find };
     const { changed } = await keepRevocations(records.keys, known, false);
     const ended = changed > 0 ? await keepRevocations(records.keys, known, true) : undefined;

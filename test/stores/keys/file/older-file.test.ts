@@ -131,4 +131,20 @@ describe("An older file of keys that is put in place under a gateway", () => {
     await writeFile(path, JSON.stringify({ ...whole, accounts, keys: whole.keys.slice(1) }));
     await eventually(() => assert.equal(store.troubles().lost, 2));
   });
+
+  it("revives no key whose account was away in between", async () => {
+    await using gateway = await openGateway();
+    const { path, store, command } = gateway;
+    const revoked = record("k_1");
+    await add(command, revoked, record("k_2"));
+    const whole = JSON.parse(await readFile(path, "utf8"));
+    await change(command, "k_1", { revokedMs: REVOKED_MS });
+    await eventually(() => assert.equal(store.find(revoked.digest)?.revokedMs, REVOKED_MS));
+    const accounts = whole.accounts.filter(({ id }: { readonly id: string }) => id === "k_2");
+    await writeFile(path, JSON.stringify({ ...whole, accounts }));
+    await eventually(() => assert.equal(store.troubles().damaged, 1));
+    await writeFile(path, JSON.stringify(whole));
+    await eventually(() => assert.equal(store.troubles().lost, 0));
+    assert.equal(store.find(revoked.digest)?.revokedMs, REVOKED_MS);
+  });
 });
