@@ -34,6 +34,10 @@ export type FileKeyStoreOptions = {
 /** A change by another process is seen within this and the time of reading. */
 const POLL_MS = 300;
 const LOCK_WAIT_MS = 20_000;
+/** Changes of others are not followed, and a gateway does not end, while it waits to write ends. */
+const ENDS_WAIT_MS = 1_000;
+/** A write of ends that failed, of many megabytes on a full disk say, rests for so long. */
+const ENDS_RETRY_MS = 5_000;
 
 /**
  * Keys and accounts in one JSON file, a record per line, digests only. A missing file has no
@@ -65,6 +69,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
   #trouble: { readonly message: string; readonly why: string } | undefined;
   #unreadable = 0;
   readonly #losses: FileLosses;
+  /** On performance.now(). */
+  #writeEndsAtMs = 0;
 
   constructor(options: FileKeyStoreOptions) {
     super();
@@ -152,8 +158,9 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     await nameIt.catch(() => undefined);
   }
 
-  async #locked<T>(work: () => Promise<T>): Promise<T> {
-    const { path, lockWaitMs = LOCK_WAIT_MS } = this.#options;
+  async #locked<T>(work: () => Promise<T>, mostMs = LOCK_WAIT_MS): Promise<T> {
+    const { path } = this.#options;
+    const lockWaitMs = Math.min(mostMs, this.#options.lockWaitMs ?? LOCK_WAIT_MS);
     const lock = await takeLock(path, lockWaitMs);
     if (lock === undefined) {
       throw new Error(
@@ -217,12 +224,15 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
 
   /** Writes revocations and expiries that the file lacks; if it cannot, they wait for the next look. */
   async #writeEnds(): Promise<void> {
-    if (!this.#losses.hasUnwritten) return;
+    if (!this.#losses.hasUnwritten || performance.now() < this.#writeEndsAtMs) return;
     const write = this.#locked(async () => {
       await this.#read();
       if (this.#losses.hasUnwritten) await this.#write(this.held.records);
+    }, ENDS_WAIT_MS);
+    await write.catch((cause: unknown) => {
+      this.#writeEndsAtMs = performance.now() + ENDS_RETRY_MS;
+      this.#losses.notWritten(cause);
     });
-    await write.catch((cause: unknown) => this.#losses.notWritten(cause));
   }
 
   #pollFile(): void {

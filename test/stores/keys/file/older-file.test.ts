@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { copyFile, mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "vitest";
+import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openFileKeyStore } from "../../../../src/stores/keys/file/file-key-store.ts";
 import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
 import { openFolder } from "../../../cli/kit.ts";
@@ -146,5 +147,20 @@ describe("An older file of keys that is put in place under a gateway", () => {
     await writeFile(path, JSON.stringify(whole));
     await eventually(() => assert.equal(store.troubles().lost, 0));
     assert.equal(store.find(revoked.digest)?.revokedMs, REVOKED_MS);
+  });
+
+  it("does not keep a gateway from ending that waits for the lock to write its revocations", async () => {
+    await using gateway = await openGateway();
+    const { path, store, command, told } = gateway;
+    await add(command, record("k_1"));
+    await copyFile(path, `${path}.bak`);
+    await change(command, "k_1", { revokedMs: REVOKED_MS });
+    await eventually(() => assert.equal(store.records().keys[0]?.revokedMs, REVOKED_MS));
+    const lock = await takeLock(path, 0);
+    await copyFile(`${path}.bak`, path);
+    await eventually(() => assert.ok(gateway.events().includes("keys_older")));
+    await eventually(() => assert.match(told.at(-1)?.why ?? "", /locked for 1000 ms/));
+    lock?.release();
+    await eventually(() => assert.deepEqual(store.health(), { ok: true }));
   });
 });
