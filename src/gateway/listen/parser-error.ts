@@ -28,9 +28,10 @@ const CODES: Readonly<Record<RequestError, RefusalCode>> = {
 /** The words of the log. They are those of a response as far as the same rule was broken. */
 export const BODY_REASONS: Readonly<Record<RequestBodyError, string>> = {
   chunk: FAILURE_REASONS.chunk,
-  extension_overflow: FAILURE_REASONS.extension_overflow,
+  // RFC 9112 7.1.1 asks for one limit over all chunks of a request.
+  extension_overflow: "the extensions of all chunks are over 16 KiB",
   trailer: FAILURE_REASONS.trailer,
-  trailer_overflow: "the trailer fields are over headerBytes or headerCount",
+  trailer_overflow: "the fields of the head and the trailers are over headerBytes or headerCount",
   timeout: "the request was not whole within requestTimeout",
 };
 
