@@ -114,7 +114,7 @@ function reasonOf({ code = "UND_ERR", message }: NodeJS.ErrnoException): string 
   // undici blames the body for each error that it finds behind a Content-Length, also in the head.
   // The check has ended before a body comes.
   if (code === "UND_ERR_RES_CONTENT_LENGTH_MISMATCH") {
-    return "the head has two Content-Length fields, is malformed or breaks off";
+    return "the head has two Content-Length fields, or one beside Transfer-Encoding, or is malformed";
   }
   return code.startsWith("UND_ERR") ? message : code;
 }

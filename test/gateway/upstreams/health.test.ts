@@ -165,17 +165,27 @@ describe("healthCheck", () => {
     garbled.close();
   });
 
-  it("says of two Content-Length fields that the head has them, and not that the body is too short", async () => {
-    const twice = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nok";
-    await using odd = await startByteUpstream((socket) => socket.write(twice));
+  it("says of two Content-Length fields, or of one beside a coding, that the head has them, and not that the body is too short", async () => {
+    for (const beside of ["Content-Length: 2", "Transfer-Encoding: chunked"]) {
+      const head = `HTTP/1.1 200 OK\r\nContent-Length: 2\r\n${beside}\r\n\r\nok`;
+      await using odd = await startByteUpstream((socket) => socket.write(head));
+      await using pool = poolOf([odd.origin, A], check);
+      await probeOnce(pool);
+      await probeOnce(pool);
+      assert.equal(
+        pool.upstreams.health.report()[0]?.why,
+        "health check: the head has two Content-Length fields, or one beside Transfer-Encoding, or is malformed",
+      );
+    }
+  });
+
+  it("says of a head that breaks off behind a Content-Length that the connection was closed", async () => {
+    const head = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A";
+    await using odd = await startByteUpstream((socket) => socket.end(head));
     await using pool = poolOf([odd.origin, A], check);
     await probeOnce(pool);
     await probeOnce(pool);
-    const [health] = pool.upstreams.health.report();
-    assert.equal(
-      health?.why,
-      "health check: the head has two Content-Length fields, is malformed or breaks off",
-    );
+    assert.equal(pool.upstreams.health.report()[0]?.why, "health check: other side closed");
   });
 
   it("never takes out the last one in service, and lets it go when another is back", async () => {
