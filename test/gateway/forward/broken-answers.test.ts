@@ -69,3 +69,21 @@ for (const [bytes, reason] of BROKEN) {
 test("why an answer to a WebSocket handshake is no HTTP is told in words, and not by a code of the parser", async () => {
   assert.match((await why("garbage\r\n\r\n", handshakeOf())) ?? "", /^Parse Error: Expected HTTP/);
 });
+
+test("why a backend that does not end its TLS handshake is not reached is told in words, also for a WebSocket", async () => {
+  await using silent = await startByteUpstream(() => undefined);
+  await using own = await startTestGateway({
+    environment: {
+      api: null,
+      upstreams: [silent.origin.replace("http:", "https:")],
+      limits: { connectTimeout: "100ms" },
+    },
+  });
+  const issued = await own.issue();
+  for (const fields of [[], handshakeOf()]) {
+    await using client = await openClient(own.port);
+    assert.equal((await client.ask({ key: issued.key, fields })).status, 502);
+  }
+  await eventually(() => assert.equal(own.lines.length, 2));
+  for (const line of own.lines) assert.equal(line.why, "no connection within connectTimeout");
+});
