@@ -14,3 +14,15 @@ it("a value that replaces another pushes none out, and one that is removed is in
   for (const id of ["older", "newer"]) map.delete(id);
   assert.deepEqual([map.size, map.get("newer"), map.get("older")], [0, undefined, undefined]);
 });
+
+it("a map of two halves keeps the latest, and those that are used", () => {
+  const memory = new AgingMap<number>(3);
+  for (let i = 0; i < 100; i++) {
+    memory.set(`a${i}`, i);
+    assert.ok(memory.size <= 6);
+    assert.equal(memory.get("a0"), 0, `${i}: what is used is kept`);
+  }
+  assert.deepEqual([memory.get("a99"), memory.get("a50")], [99, undefined]);
+  memory.delete("a99");
+  assert.equal(memory.get("a99"), undefined);
+});

@@ -369,18 +369,6 @@ describe("what is known of an account", () => {
 });
 
 describe("the memory of accounts", () => {
-  it("keeps the latest, and at most two halves", () => {
-    const memory = new AgingMap<number>(3);
-    for (let i = 0; i < 100; i++) {
-      memory.set(`a${i}`, i);
-      assert.ok(memory.size <= 6);
-      assert.equal(memory.get("a0"), 0, `${i}: what is used is kept`);
-    }
-    assert.deepEqual([memory.get("a99"), memory.get("a50")], [99, undefined]);
-    memory.delete("a99");
-    assert.equal(memory.get("a99"), undefined);
-  });
-
   it("takes at most 30 MB for 100,000 accounts", (t) => {
     setFlagsFromString("--expose-gc");
     const gc = runInNewContext("gc") as () => void;
