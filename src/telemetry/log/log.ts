@@ -48,9 +48,14 @@ const NAMED = new Set(
 
 /**
  * Writes JSON lines to `destination`; main.ts opens stdout. Events name the `gateway`, as do lines
- * whose row has it.
+ * whose row has it, and have their time from `now`, in Unix milliseconds.
  */
-export function createLog(destination: DestinationStream, level: LogLevel, gateway?: string): Log {
+export function createLog(
+  destination: DestinationStream,
+  level: LogLevel,
+  gateway?: string,
+  now: () => number = Date.now,
+): Log {
   const options = { base: null, formatters: { level: (label: string) => ({ level: label }) } };
   const logger = pino({ ...options, level }, destination);
   // The line of an event has the time that its listener is told.
@@ -62,7 +67,7 @@ export function createLog(destination: DestinationStream, level: LogLevel, gatew
       if (!isEvent(event)) {
         return logger[grade](NAMED.has(event) ? { gateway, ...details } : details, event as string);
       }
-      const time = Date.now();
+      const time = now();
       events[grade]({ time, kind: event, gateway, ...details }, "event");
       heard(event, details, time);
     };

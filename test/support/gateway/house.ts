@@ -147,7 +147,12 @@ export function withLongStoreTimeout<T extends Readonly<Record<string, unknown>>
 async function startFrom(file: string, options: Pick<TestGatewayOptions, "now">) {
   const lines: AccessLogEntry[] = [];
   const said: Record<string, unknown>[] = [];
-  const log = createLog({ write: (line) => sort(line, lines, said) }, "debug");
+  const log = createLog(
+    { write: (line) => sort(line, lines, said) },
+    "debug",
+    undefined,
+    options.now,
+  );
   const load = () => loadConfig(file, {});
   const loaded = await load();
   assert.ok(loaded.ok, JSON.stringify(loaded));
