@@ -3,15 +3,10 @@ import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import { capParts } from "../../core/keys/caps.ts";
-import {
-  type BanReport,
-  bansReport,
-  findUsageSubject,
-  type UsageSubject,
-} from "../../core/keys/usage-reports.ts";
+import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
 import { openQuotaStore } from "../../stores/open-stores.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
-import { type BanReasons, readBanReasons } from "../../stores/queries/ban-reasons.ts";
+import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import {
   type AccountLookup,
   type AccountSelector,
@@ -33,7 +28,6 @@ import {
   readUsage,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
-import { accountId } from "../../stores/quotas/account-ref.ts";
 import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -45,8 +39,8 @@ import {
   type OperationResult,
   refused,
 } from "./account-operations.ts";
-import { fetchAdmin, fetchAllPages } from "./admin-client.ts";
 import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
+import { gatewayHoldsBan, withBansOfGateway } from "./lost-bans.ts";
 import { openReadableRecords, type ReadableRecords } from "./readable-records.ts";
 
 /**
@@ -196,31 +190,6 @@ function storedChanges({
           : refused(notBannedMessage(config, account));
       }),
   };
-}
-
-/** How long the running gateway may take to read all bans in the store; without an answer, the store's are told. */
-const LOST_MS_MAX = 5_000;
-
-/** The bans with those that the running gateway knows and the store has lost, the one that ends last first. */
-async function withBansOfGateway(
-  config: Config,
-  stored: readonly BanReport[],
-): Promise<readonly BanReport[]> {
-  const question = { path: "/api/bans?limit=10000&lost=true", withinMs: LOST_MS_MAX };
-  const told = await fetchAllPages<BanReport>(config, question);
-  if (!told.ok) return stored;
-  const nameOf = ({ environment, account }: BanReport) => accountId({ environment, account });
-  const names = new Set(stored.map(nameOf));
-  const others = told.value.filter((one) => !names.has(nameOf(one)));
-  return [...stored, ...others].sort((a, b) => b.until - a.until);
-}
-
-/** Whether the running gateway refuses the account by a ban that the store has lost, until it hears of the lift. */
-async function gatewayHoldsBan(config: Config, id: string): Promise<boolean> {
-  const path = `/api/bans/${encodeURIComponent(id)}`;
-  const question = { path, members: ["account", "lost"], withinMs: 1_000 };
-  const told = await fetchAdmin<BanReasons>(config, question);
-  return told.ok && told.value.lost !== null;
 }
 
 /** For a change, the missing part is the message by which gateways learn of it. */
