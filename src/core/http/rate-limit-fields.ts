@@ -6,7 +6,7 @@ import {
   remainingIn,
   windowLabel,
 } from "../quota/rate-limit-info.ts";
-import { type WindowName, windowStart } from "../quota/windows.ts";
+import { usageStart, type WindowName } from "../quota/windows.ts";
 
 /**
  * The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4).
@@ -35,8 +35,8 @@ export function standardRateLimit(
   const items = windows
     .filter(({ observed }) => !observed)
     .map((usage): Item => {
-      const { window, calendar, limit, resetMs } = usage;
-      const length = (resetMs - windowStart(window, resetMs - 1, calendar)) / 1_000;
+      const { limit, resetMs } = usage;
+      const length = (resetMs - usageStart(usage)) / 1_000;
       const remaining = remainingIn(usage, request);
       return { name: windowLabel(usage), quota: limit, length, remaining, resetMs };
     });
@@ -55,7 +55,7 @@ export function allowanceRateLimit(
   window: WindowName,
   nowMs: number,
 ): StandardRateLimit {
-  const length = (resetMs - windowStart(window, resetMs - 1)) / 1_000;
+  const length = (resetMs - usageStart({ window, resetMs })) / 1_000;
   return fieldsOf([{ name: "unauthenticated", quota: limit, length, remaining, resetMs }], nowMs);
 }
 

@@ -7,8 +7,8 @@ import {
   isMeter,
   type Limit,
   type PlanOptions,
+  usageStart,
   type WindowName,
-  windowStart,
 } from "../quota/windows.ts";
 import { type AccountCaps, capLimits, keysOfWindow } from "./caps.ts";
 import { findAccount } from "./find-records.ts";
@@ -158,8 +158,8 @@ export function countReport(
   capped: AccountCaps["keys"] = new Map(),
 ): CountReport {
   const counted = windows.map((usage) => {
-    const { window, calendar, used, resetMs } = usage;
-    const from = windowStart(window, resetMs - 1, calendar);
+    const { window, used, resetMs } = usage;
+    const from = usageStart(usage);
     const sharing = usage.part && capped.get(usage.part.id);
     const label = windowLabel(usage);
     const told = { window: label, used, from, to: resetMs };

@@ -155,6 +155,15 @@ export function currentEnd({ window, calendar }: Limit, nowMs: number): number {
   return windowEnd(window, windowStart(window, nowMs, calendar), calendar);
 }
 
+/** The first millisecond of a window that is known by its end. */
+export function usageStart({
+  window,
+  calendar,
+  resetMs,
+}: Pick<Limit, "window" | "calendar"> & { readonly resetMs: number }): number {
+  return windowStart(window, resetMs - 1, calendar);
+}
+
 /**
  * The latest instant at which the window that starts at `startMs` may end, whatever the calendar of
  * its account.

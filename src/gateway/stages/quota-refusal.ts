@@ -13,7 +13,7 @@ import {
   windowLabel,
   withoutUnknown,
 } from "../../core/quota/rate-limit-info.ts";
-import { costIn, isMeter, type Limit, windowStart } from "../../core/quota/windows.ts";
+import { costIn, isMeter, type Limit, usageStart } from "../../core/quota/windows.ts";
 import { type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult } from "../../stores/quotas/quota-store.ts";
 import type { OpenHolds } from "../client/open-holds.ts";
@@ -137,6 +137,5 @@ function refusedHolds({ windows }: QuotaDecision): Record<string, number> | unde
 /** The start of the account's month in Unix seconds, if it is not the first day. */
 function monthFrom({ windows }: QuotaDecision): number | undefined {
   const month = windows.find(({ calendar }) => calendar !== undefined);
-  if (month === undefined) return undefined;
-  return windowStart(month.window, month.resetMs - 1, month.calendar) / 1_000;
+  return month && usageStart(month) / 1_000;
 }

@@ -3,7 +3,7 @@ import { formatDay } from "../../core/quota/days.ts";
 import type { Move, QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import type { MeterUse } from "../../core/quota/meters.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
-import { windowStart } from "../../core/quota/windows.ts";
+import { usageStart } from "../../core/quota/windows.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { type AccountRef, accountId } from "./account-ref.ts";
 import type { LostSettlement } from "./count-corrections.ts";
@@ -68,9 +68,8 @@ function moveDetails({ at, fromMs }: Move, { windows, ban }: QuotaDecision) {
   const from = roundUpToSeconds(fromMs);
   if (at === "ban") return { ban: true, from, ...(ban && { to: roundUpToSeconds(ban.untilMs) }) };
   const usage = windows[at] as WindowUsage;
-  const { window, resetMs, calendar, used } = usage;
-  const to = roundUpToSeconds(windowStart(window, resetMs - 1, calendar));
-  return { window: windowLabel(usage), used, from, to };
+  const to = roundUpToSeconds(usageStart(usage));
+  return { window: windowLabel(usage), used: usage.used, from, to };
 }
 
 /**

@@ -9,6 +9,7 @@ import {
   fitsLimit,
   type Limit,
   mayStrike,
+  usageStart,
   windowEnd,
   windowStart,
 } from "../../../core/quota/windows.ts";
@@ -169,7 +170,7 @@ function knownWindows(
     const earlier = kept.find((one) => one.counter === counter && one.resetMs === usage.resetMs);
     const toldMs = bans !== undefined && usage === striking ? decision.strikeDueMs : nowMs;
     const strikeDueMs = Math.max(toldMs, earlier?.strikeDueMs ?? 0);
-    const startMs = windowStart(usage.window, usage.resetMs - 1, usage.calendar);
+    const startMs = usageStart(usage);
     const notes = usage === striking || !(mayStrike(usage) || fitsLimit(usage, usage.used, cost));
     const isNoted = (isRefused && notes) || earlier?.isNoted === true;
     const sinceMs = sinceOf(earlier, usage.used, nowMs);

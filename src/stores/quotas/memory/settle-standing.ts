@@ -1,6 +1,6 @@
 import type { WindowUsage } from "../../../core/quota/decide.ts";
 import { settleWindow } from "../../../core/quota/window-count.ts";
-import { counterName, windowStart } from "../../../core/quota/windows.ts";
+import { counterName, usageStart } from "../../../core/quota/windows.ts";
 import type { LateUsage } from "../quota-store.ts";
 import type { AccountEntry } from "./account-table.ts";
 
@@ -15,7 +15,7 @@ export function settleStanding(
 ): LateUsage["usage"] | undefined {
   if (entry === undefined || nowMs >= standing.resetMs) return undefined;
   const counter = counterName(standing);
-  const startMs = windowStart(standing.window, standing.resetMs - 1, standing.calendar);
+  const startMs = usageStart(standing);
   const stored = entry.usage[counter];
   const settled = settleWindow(stored, { startMs, units, chargedMs });
   if (stored === undefined || settled === undefined) return undefined;

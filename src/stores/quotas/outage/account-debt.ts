@@ -1,6 +1,6 @@
 import type { WindowUsage } from "../../../core/quota/decide.ts";
 import { heldUnits } from "../../../core/quota/meters.ts";
-import { counterName, type Limit, windowStart } from "../../../core/quota/windows.ts";
+import { counterName, type Limit, usageStart } from "../../../core/quota/windows.ts";
 import type { AccountRef } from "../account-ref.ts";
 import type { UncertainCharge } from "../charge-reports.ts";
 import type { LostSettlement, WindowTotal } from "../count-corrections.ts";
@@ -174,12 +174,8 @@ export function negated(owed: readonly AccountDebt[]): AccountDebt[] {
 
 /** The window that a decision reports. `endMs` is its end if its account has a calendar. */
 export function windowOf(usage: WindowUsage): Omit<WindowTotal, "used"> {
-  const { window, calendar, resetMs } = usage;
-  return {
-    counter: counterName(usage),
-    startMs: windowStart(window, resetMs - 1, calendar),
-    endMs: calendar === undefined ? undefined : resetMs,
-  };
+  const endMs = usage.calendar === undefined ? undefined : usage.resetMs;
+  return { counter: counterName(usage), startMs: usageStart(usage), endMs };
 }
 
 /** The names of a window: no other one of its account has both. */
