@@ -1,4 +1,4 @@
-import type { Ban } from "../quota/bans.ts";
+import { type Ban, banAt } from "../quota/bans.ts";
 import type { WindowUsage } from "../quota/decide.ts";
 import {
   type DecidedRequest,
@@ -40,9 +40,10 @@ export function standardRateLimit(
       const remaining = remainingIn(usage, request);
       return { name: windowLabel(usage), quota: limit, length, remaining, resetMs };
     });
-  if (ban !== undefined && ban.untilMs > nowMs) {
-    const length = Math.ceil(ban.lengthMs / 1_000);
-    items.push({ name: "ban", quota: 0, length, remaining: 0, resetMs: ban.untilMs });
+  const inForce = banAt(ban, nowMs);
+  if (inForce !== undefined) {
+    const length = Math.ceil(inForce.lengthMs / 1_000);
+    items.push({ name: "ban", quota: 0, length, remaining: 0, resetMs: inForce.untilMs });
   }
   return fieldsOf(items, nowMs);
 }

@@ -49,6 +49,11 @@ export function presentBan(ban: Ban, nowMs: number): Ban {
   return untilMs - nowMs > 2 * lengthMs ? { ...ban, untilMs: nowMs + lengthMs } : ban;
 }
 
+/** The ban if it has not ended at `nowMs`. */
+export function banAt(ban: Ban | undefined, nowMs: number): Ban | undefined {
+  return ban !== undefined && ban.untilMs > nowMs ? ban : undefined;
+}
+
 /** The earliest instant of the next strike: strictly after the grace of the window, and spaced. */
 export function nextStrikeMs(
   refusedMs: number,

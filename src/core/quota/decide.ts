@@ -1,6 +1,7 @@
 import {
   type Ban,
   type BanPolicy,
+  banAt,
   earnedBan,
   type NewBan,
   nextStrikeMs,
@@ -118,7 +119,7 @@ export function decide(
   const past = present(account, quotaRequest, nowMs);
   const { usage, ban } = past;
 
-  const banned = ban !== undefined && bans !== undefined && ban.untilMs > nowMs;
+  const banned = bans !== undefined && banAt(ban, nowMs) !== undefined;
   const room = banned || strikesOnly ? 0 : roomFor(quotaRequest, usage);
   const granted = Math.max(0, Math.min(requests, room));
   charge(usage, limits, granted, cost);
@@ -328,14 +329,13 @@ function verdictOf(
     const usage = { ...limit, used: count, resetMs };
     return loweredFrom === undefined ? usage : { ...usage, loweredFrom };
   });
-  const inForce = bans !== undefined && account.ban !== undefined && account.ban.untilMs > nowMs;
+  const ban = bans && banAt(account.ban, nowMs);
   const last = lastExhausted(account.usage, quotaRequest);
   const refusedMs = last === undefined ? 0 : held(account.usage, last).refusedMs;
   const strikeDueMs =
-    bans === undefined || inForce || refusedMs === 0
+    bans === undefined || ban !== undefined || refusedMs === 0
       ? nowMs
       : Math.max(nowMs, nextStrikeMs(refusedMs, account.strikesMs, bans));
-  const ban = inForce ? account.ban : undefined;
   const strikes = bans === undefined ? 0 : recentStrikes(account.strikesMs, bans, nowMs);
   return { nowMs, granted, windows, ban, strikes, strikeDueMs, repaired };
 }

@@ -1,4 +1,4 @@
-import type { Ban } from "./bans.ts";
+import { type Ban, banAt } from "./bans.ts";
 import type { QuotaDecision, WindowUsage } from "./decide.ts";
 import {
   aWindow,
@@ -110,12 +110,11 @@ export function rateLimitRefusal(
     if (fitsLimit(window, window.used, cost) || window.resetMs <= nowMs) continue;
     if (last === undefined || window.resetMs >= last.resetMs) last = window;
   }
-  const { ban } = decision;
-  const banned = ban !== undefined && ban.untilMs > nowMs;
-  if (last === undefined && !banned) return undefined;
+  const ban = banAt(decision.ban, nowMs);
+  if (last === undefined && ban === undefined) return undefined;
 
-  const code = banned ? "key_banned" : "rate_limited";
-  if (banned && (last === undefined || ban.untilMs > last.resetMs)) {
+  const code = ban === undefined ? "rate_limited" : "key_banned";
+  if (ban !== undefined && (last === undefined || ban.untilMs > last.resetMs)) {
     const struck = banWindow(decision.windows, ban) ?? banWindow(operations, ban);
     const shown = decision.windows.findLast((one) => !one.observed && mayStrike(one));
     const { limit } = struck ?? last ?? shown ?? { limit: 0 };
@@ -135,9 +134,9 @@ export function knownRateLimit(
   known: Pick<QuotaDecision, "windows" | "nowMs"> & Partial<Pick<QuotaDecision, "ban">>,
   operations: readonly Limit[] = [],
 ): RateLimitInfo {
-  const { windows, ban, nowMs } = known;
-  const isBanned = ban !== undefined && ban.untilMs > nowMs;
-  const refusal = isBanned ? rateLimitRefusal({ windows, ban }, nowMs, 1, operations) : undefined;
+  const { windows, nowMs } = known;
+  const ban = banAt(known.ban, nowMs);
+  const refusal = ban && rateLimitRefusal({ windows, ban }, nowMs, 1, operations);
   return refusal?.rateLimitInfo ?? admittedRateLimit(known);
 }
 

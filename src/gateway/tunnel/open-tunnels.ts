@@ -4,6 +4,7 @@ import {
   isSuspended,
   type KeyRecord,
 } from "../../core/keys/records.ts";
+import { banAt } from "../../core/quota/bans.ts";
 import type { Environment, GatewayContext } from "../exchange/environment.ts";
 import type { OpenTunnel } from "../exchange/open-tunnel.ts";
 
@@ -141,6 +142,6 @@ export class OpenTunnels {
     const decision = await quotas
       .peek(accountRef, { limits: [], bans })
       .catch(() => quotas.lastKnown(accountRef));
-    return decision?.ban !== undefined && decision.ban.untilMs > decision.nowMs;
+    return decision !== undefined && banAt(decision.ban, decision.nowMs) !== undefined;
   }
 }

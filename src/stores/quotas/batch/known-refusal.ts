@@ -1,4 +1,4 @@
-import { type Ban, recentStrikes } from "../../../core/quota/bans.ts";
+import { type Ban, banAt, recentStrikes } from "../../../core/quota/bans.ts";
 import type { QuotaDecision, QuotaRequest, WindowUsage } from "../../../core/quota/decide.ts";
 import {
   counterName,
@@ -30,12 +30,11 @@ export function decisionAfter(
 ): QuotaDecision {
   const nowMs = Math.floor(cached.trip.nowMs + sinceMs);
   const windows = windowsAt(cached, nowMs, limits, cost);
-  const ban = cached.refusal?.ban;
   return {
     nowMs,
     granted: 0,
     windows,
-    ban: ban !== undefined && ban.untilMs > nowMs ? ban : undefined,
+    ban: banAt(cached.refusal?.ban, nowMs),
     strikes: strikesAt(cached, nowMs),
     strikeDueMs: nowMs,
     repaired: false,
@@ -91,8 +90,7 @@ function windowsAt(
     };
   });
   if (refusal !== undefined) {
-    const { ban } = refusal;
-    const banMs = ban !== undefined && ban.untilMs > nowMs ? ban.untilMs : Number.POSITIVE_INFINITY;
+    const banMs = banAt(refusal.ban, nowMs)?.untilMs ?? Number.POSITIVE_INFINITY;
     const untilMs = Math.min(banMs, ...windows.map(({ resetMs }) => resetMs));
     refusal.told = { limits, cost, windows, fromMs: nowMs, untilMs };
   }
@@ -172,7 +170,7 @@ export function knownBan(
   bans: QuotaRequest["bans"],
   nowMs: number,
 ): Ban | undefined {
-  return bans !== undefined && ban !== undefined && ban.untilMs > nowMs ? ban : undefined;
+  return bans && banAt(ban, nowMs);
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Ban } from "../../../core/quota/bans.ts";
+import { type Ban, banAt } from "../../../core/quota/bans.ts";
 import { NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
 import { counterWindow, windowEnd } from "../../../core/quota/windows.ts";
 import type { ImposedBan, ResetScope, ResetWindow } from "../quota-store.ts";
@@ -18,7 +18,7 @@ export function imposeBan(entry: AccountEntry, imposed: ImposedBan, nowMs: numbe
 
 /** Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. */
 export function endBan(entry: AccountEntry, nowMs: number): boolean {
-  if (entry.ban === undefined || entry.ban.untilMs <= nowMs) return false;
+  if (banAt(entry.ban, nowMs) === undefined) return false;
   entry.strikesMs = NEW_ACCOUNT_STATE.strikesMs;
   entry.ban = undefined;
   return true;

@@ -1,5 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
-import { type Ban, type BanPolicy, presentBan } from "../../../core/quota/bans.ts";
+import { type Ban, type BanPolicy, banAt, presentBan } from "../../../core/quota/bans.ts";
 import { type DaySpan, type DayUsage, dayOf } from "../../../core/quota/days.ts";
 import {
   decide,
@@ -260,9 +260,8 @@ class MemoryStore implements QuotaStore {
     const found: AccountBan[] = [];
     await inSlices(this.#accounts.all(), ([accountRef, { ban: kept }]) => {
       const nowMs = this.#now();
-      const ban = kept && presentBan(kept, nowMs);
-      const leftMs = (ban?.untilMs ?? 0) - nowMs;
-      if (ban !== undefined && leftMs > 0) found.push({ ...accountRef, ban, leftMs });
+      const ban = banAt(kept && presentBan(kept, nowMs), nowMs);
+      if (ban !== undefined) found.push({ ...accountRef, ban, leftMs: ban.untilMs - nowMs });
     });
     return found;
   }

@@ -1,3 +1,4 @@
+import { banAt } from "../../../core/quota/bans.ts";
 import {
   type AccountState,
   decide,
@@ -122,7 +123,7 @@ export class LocalQuotas {
 
   /** Whether the account is banned by a decision of this process, at `nowMs`. */
   isBanned(accountRef: AccountRef, nowMs: number): boolean {
-    return (this.#accounts.get(accountId(accountRef))?.account.ban?.untilMs ?? 0) > nowMs;
+    return banAt(this.#accounts.get(accountId(accountRef))?.account.ban, nowMs) !== undefined;
   }
 
   /** Counts one request and admits it, even if its windows are full (`onStoreFailure: allow`). */

@@ -1,5 +1,5 @@
 import { errorMessage } from "../../../../base/messages.ts";
-import { presentBan } from "../../../../core/quota/bans.ts";
+import { banAt, presentBan } from "../../../../core/quota/bans.ts";
 import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
 import { replyList, withTimeout } from "../../../redis/store-failure.ts";
@@ -55,9 +55,9 @@ async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], now
     keys.map(async (key) => {
       const text = await ask("hget", key, ["b"]);
       const stored = typeof text === "string" ? parseBan(text) : undefined;
-      const ban = stored && presentBan(stored, nowMs);
+      const ban = banAt(stored && presentBan(stored, nowMs), nowMs);
       const { environment, account } = accountOf(key, prefix);
-      if (ban === undefined || ban.untilMs <= nowMs || !environment || !account) return;
+      if (ban === undefined || !environment || !account) return;
       found.push([
         `${environment}:${account}`,
         { environment, account, ban, leftMs: ban.untilMs - nowMs },
