@@ -65,6 +65,11 @@ export function nextStrikeMs(
   return lastMs === undefined ? afterRefusalMs : Math.max(afterRefusalMs, lastMs + bans.graceMs);
 }
 
+/** How long a strike matters: it counts towards a ban, and it spaces the next one. */
+export function strikeLifeMs(bans: BanPolicy | undefined): number {
+  return bans === undefined ? 0 : Math.max(bans.withinMs, bans.graceMs);
+}
+
 /** The number of strikes that still count towards a ban. */
 export function recentStrikes(
   strikesMs: readonly number[],

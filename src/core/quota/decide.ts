@@ -7,6 +7,7 @@ import {
   nextStrikeMs,
   presentBan,
   recentStrikes,
+  strikeLifeMs,
 } from "./bans.ts";
 import { noteRefusals, type WindowCount, withoutMarks } from "./window-count.ts";
 import {
@@ -198,8 +199,7 @@ function present(
   if (ban !== undefined && bans !== undefined && ban.untilMs + bans.forgetAfterMs <= nowMs) {
     ban = undefined;
   }
-  const keepMs = bans === undefined ? 0 : Math.max(bans.withinMs, bans.graceMs);
-  const strikesMs = kept(account.strikesMs, nowMs, keepMs);
+  const strikesMs = kept(account.strikesMs, nowMs, strikeLifeMs(bans));
   return { usage, strikesMs, ban, repaired: moved.length > 0, moved };
 }
 

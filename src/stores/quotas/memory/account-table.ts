@@ -1,4 +1,4 @@
-import type { BanPolicy } from "../../../core/quota/bans.ts";
+import { type BanPolicy, strikeLifeMs } from "../../../core/quota/bans.ts";
 import { type AccountState, NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
 import { counterWindow, type Limit, latestEnd } from "../../../core/quota/windows.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
@@ -157,7 +157,7 @@ class Places {
 export function isOver(state: AccountState, policy: BanPolicy | undefined, nowMs: number): boolean {
   const { ban, strikesMs, usage } = state;
   if (ban !== undefined && nowMs < ban.untilMs + (policy?.forgetAfterMs ?? 0)) return false;
-  const keepMs = policy === undefined ? 0 : Math.max(policy.withinMs, policy.graceMs);
+  const keepMs = strikeLifeMs(policy);
   if (strikesMs.some((atMs) => nowMs - atMs < keepMs)) return false;
   for (const counter in usage) {
     const stored = usage[counter];
