@@ -21,22 +21,15 @@ import {
   knownBan,
   type RefusalKind,
   refusalKind,
-  type Settling,
-  windowKey,
 } from "./known-refusal.ts";
 import { findLossIn } from "./lost-count.ts";
+import { SettlingMeters } from "./settling-meters.ts";
 
 /**
  * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
  * always there are none.
  */
 export type InvalidatedAccounts = { ids: Set<string> | undefined; readonly era: number };
-
-/** Units that are added to windows of meters of an account, or taken back. */
-type Settlement = {
-  readonly accountRef: AccountRef;
-  readonly windows: readonly (Parameters<typeof windowKey>[0] & { readonly units: number })[];
-};
 
 /** Means every account; no account has this name. */
 const ALL = "*";
@@ -61,11 +54,7 @@ export class DecisionCache {
    * (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
-  /**
-   * By account, the settlements of its meters that are under way: its known counts may be too high or
-   * too low. Each known refusal looks here, however many there are, so it finds their sum.
-   */
-  readonly #settling = new Map<string, Settling>();
+  readonly settlingMeters = new SettlingMeters();
   /** Grows when all refusals are dropped: no refusal follows from an answer of another era. */
   #era = 0;
   /** The first era whose bans are believed: those of earlier ones may have been lifted. */
@@ -99,28 +88,6 @@ export class DecisionCache {
 
   endCall(invalidated: InvalidatedAccounts): void {
     this.#underWay.splice(this.#underWay.indexOf(invalidated), 1);
-  }
-
-  /** Called when a call is sent that settles meters of these accounts. Returns what ends it. */
-  beginSettling(settled: readonly Settlement[]): () => void {
-    this.#addSettling(settled, 1);
-    return () => this.#addSettling(settled, -1);
-  }
-
-  #addSettling(settled: readonly Settlement[], sign: 1 | -1): void {
-    for (const { accountRef, windows } of settled) {
-      const id = accountId(accountRef);
-      const settling = this.#settling.get(id) ?? { count: 0, units: new Map<string, number>() };
-      settling.count += sign;
-      for (const one of windows) {
-        const key = windowKey(one);
-        const units = (settling.units.get(key) ?? 0) + sign * one.units;
-        if (units === 0) settling.units.delete(key);
-        else settling.units.set(key, units);
-      }
-      if (settling.count > 0) this.#settling.set(id, settling);
-      else this.#settling.delete(id);
-    }
   }
 
   /**
@@ -250,7 +217,7 @@ export class DecisionCache {
   refusalKind(id: string, cached: CachedDecision, quotaRequest: QuotaRequest): RefusalKind {
     if (cached.refusal === undefined) return "no";
     const nowMs = this.#time.latestNow(cached);
-    const kind = refusalKind(cached, quotaRequest, nowMs, this.#settling.get(id));
+    const kind = refusalKind(cached, quotaRequest, nowMs, this.settlingMeters.of(id));
     return kind !== "no" && this.#time.wasSetBack(cached) ? "unnoted" : kind;
   }
 

@@ -15,6 +15,7 @@ import {
   windowsOf,
 } from "./cached-decision.ts";
 import { samePolicy } from "./mergeable.ts";
+import { type Settling, windowKey } from "./settling-meters.ts";
 
 /**
  * The decision as it is `sinceMs` after its receipt, in the windows of `limits` or in all known
@@ -116,18 +117,6 @@ export type RefusalKind = "no" | "surely" | PacedKind | "unnoted";
 /** Whether a known refusal goes to the store in a paced call. */
 export function isPaced(kind: RefusalKind): kind is PacedKind {
   return kind === "strike" || kind === "first" || kind === "incomplete";
-}
-
-/** The settlements of an account that are under way. */
-export type Settling = {
-  count: number;
-  /** The units that they add to windows of meters, by `windowKey`; below 0 they are taken back. */
-  readonly units: Map<string, number>;
-};
-
-/** The name of one window of a counter. */
-export function windowKey({ counter, startMs }: Pick<KnownWindow, "counter" | "startMs">): string {
-  return `${counter} ${startMs}`;
 }
 
 /**

@@ -196,7 +196,7 @@ export class CircuitBreaker {
     });
     this.#debts.restore(kept);
     if (sent.length === 0) return;
-    const endSettling = this.#context.decisionCache.beginSettling(sent);
+    const endSettling = this.#context.decisionCache.settlingMeters.begin(sent);
     // Debts of a call that fails are kept, and charged before the next decision.
     const endMs = performance.now() + CHARGE_LATE_MS;
     await this.#settlement.charge(sent, endMs).catch(() => undefined);

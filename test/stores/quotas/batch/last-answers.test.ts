@@ -284,7 +284,7 @@ describe("what is known of an account", () => {
         const cache = new DecisionCache(() => NOON);
         const accountRef = { environment: "p", account: "a" };
         for (const units of settled)
-          cache.beginSettling([{ accountRef, windows: [{ ...year, units }] }]);
+          cache.settlingMeters.begin([{ accountRef, windows: [{ ...year, units }] }]);
         return cache.refusalKind("p:a", cached, quotaRequest);
       });
     const ban: Ban = { untilMs: NOON + 5_000, lengthMs: 5_000, window: "minute", offences: 1 };
@@ -308,7 +308,7 @@ describe("what is known of an account", () => {
     const cache = new DecisionCache(() => NOON);
     const kinds = () => ["a", "b"].map((id) => cache.refusalKind(`p:${id}`, cached, quotaRequest));
     const begin = (...names: string[]) =>
-      cache.beginSettling(
+      cache.settlingMeters.begin(
         names.map((account) => ({ accountRef: { environment: "p", account }, windows: [] })),
       );
     const endBoth = begin("a", "b");

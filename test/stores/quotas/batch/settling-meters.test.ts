@@ -29,7 +29,7 @@ function openFull() {
   const cached = cacheDecision(quotaRequest, decision, TRIP);
   const cache = new DecisionCache(() => NOON);
   const begin = (counter: string, startMs: number, units: number) =>
-    cache.beginSettling([{ accountRef, windows: [{ counter, startMs, units }] }]);
+    cache.settlingMeters.begin([{ accountRef, windows: [{ counter, startMs, units }] }]);
   return { begin, kind: () => cache.refusalKind("p:a", cached, quotaRequest) };
 }
 
