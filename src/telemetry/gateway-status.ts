@@ -1,3 +1,5 @@
+import { parseJson } from "../base/parse-json.ts";
+
 /** The state that a gateway reports. */
 type GatewayState = "ready" | "not ready" | "draining";
 
@@ -84,12 +86,7 @@ function mostCommon(texts: readonly string[]): string | undefined {
 }
 
 function parseStatus(text: string): GatewayStatus | undefined {
-  let told: Partial<GatewayStatus>;
-  try {
-    told = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const told = parseJson(text) as Partial<GatewayStatus> | null | undefined;
   if (typeof told !== "object" || told === null) return undefined;
   const { name, version, config, started, state, why = null, storeMs = null } = told;
   const { requestsPerSecond, refusalsPerSecond } = told;

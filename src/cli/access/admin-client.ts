@@ -1,4 +1,5 @@
 import { cleanText } from "../../base/messages.ts";
+import { parseJson } from "../../base/parse-json.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
@@ -116,15 +117,6 @@ export async function fetchAdmin<T>(
   }
   if (!isResult) return refusalOf(status, body, asked, place);
   return { ok: true, value: body as T, next, ...(missing.length > 0 && { missing }) };
-}
-
-/** Undefined if it is no JSON. */
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { cleanText } from "../../base/messages.ts";
+import { parseJson } from "../../base/parse-json.ts";
 import type { AccessLogEntry } from "./access-log-entry.ts";
 
 /** A request as a log line describes it. `time` is its end, in Unix milliseconds. */
@@ -22,12 +23,7 @@ const UNCLEAN = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]|\\[bfnrtu]/u;
  * writes, and no text moves a cursor. Undefined for a line that no gateway writes.
  */
 export function parseLoggedLine(text: string): LoggedRequest | LoggedEvent | undefined {
-  let line: unknown;
-  try {
-    line = JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const line = parseJson(text);
   if (!isObject(line) || !isText(line.msg)) return undefined;
   const told = UNCLEAN.test(text) ? (cleaned(line) as Members) : line;
   const isSound = told.msg === "request" ? isRequest(told) : isAbsentOr(isInstantMs)(told.time);

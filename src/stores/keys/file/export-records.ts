@@ -1,4 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { parseJson } from "../../../base/parse-json.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
@@ -44,10 +45,6 @@ export async function decodeExport(text: string, nowMs: number): Promise<Records
 
 /** The object that a text is as JSON; an empty one if it is none. */
 export function parseObject(text: string): object {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null ? value : {};
-  } catch {
-    return {};
-  }
+  const value = parseJson(text);
+  return typeof value === "object" && value !== null ? value : {};
 }

@@ -1,3 +1,4 @@
+import { parseJson } from "../../../base/parse-json.ts";
 import { decodeUtf8, NOT_UTF8 } from "../../../base/utf8.ts";
 import { damagedFileError } from "../../files/damaged-file.ts";
 import { exportLines } from "./export-records.ts";
@@ -34,7 +35,7 @@ export async function readLines(
   const mistakes = broken.flatMap((each) => each.mistakes);
   if (mistakes.length > 0) throw damagedFileError(file, text, mistakes);
   return [...exportLines(records)].map((line) => {
-    return { at: file, value: parsed(line), isKept: true };
+    return { at: file, value: parseJson(line), isKept: true };
   });
 }
 
@@ -47,20 +48,14 @@ function linesOfOther(file: string, bytes: Buffer): readonly ImportLine[] {
   return KEY_FILE.test(text) ? read.filter(({ mistake }) => mistake !== undefined) : read;
 }
 
-/** Parses lines; `file` is the file that they came from. Empty lines are skipped. */
+/**
+ * Parses lines; `file` is the file that they came from. Empty lines are skipped. A line may hold a
+ * key and is never repeated.
+ */
 function linesOf(file: string, lines: readonly (string | undefined)[]): readonly ImportLine[] {
   return lines.flatMap((line, index) => {
     const at = `${file}:${index + 1}`;
     if (line === undefined) return [{ at, value: undefined, mistake: NOT_UTF8 }];
-    return line.trim() === "" ? [] : [{ at, value: parsed(line) }];
+    return line.trim() === "" ? [] : [{ at, value: parseJson(line) }];
   });
-}
-
-/** Undefined if the line is not JSON. A line may hold a key and is never repeated. */
-function parsed(line: string): unknown {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return undefined;
-  }
 }

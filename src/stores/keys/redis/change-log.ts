@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { parseJson } from "../../../base/parse-json.ts";
 
 /**
  * The last changes of the records in Redis, as a text that is kept next to them: which version
@@ -45,12 +46,8 @@ export function lastVersion(changes: ChangeLog): string {
 
 /** Empty if it cannot be read: the log is an optimization and nothing depends on it. */
 function read(text: ChangeLog): readonly Change[] {
-  try {
-    const found: unknown = JSON.parse(text);
-    return Array.isArray(found) && found.every(isChange) ? found : [];
-  } catch {
-    return [];
-  }
+  const found = parseJson(text);
+  return Array.isArray(found) && found.every(isChange) ? found : [];
 }
 
 function isChange(value: unknown): value is Change {

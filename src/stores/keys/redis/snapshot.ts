@@ -1,4 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { parseJson } from "../../../base/parse-json.ts";
 import { maskKeys } from "../../../core/keys/key.ts";
 import { FEW_RECORDS, findById, replaceById } from "../../../core/keys/record-index.ts";
 import type { Records } from "../../../core/keys/records.ts";
@@ -95,9 +96,6 @@ export async function mergeById<T extends { readonly id: string }>(
 }
 
 function parsed(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+  const value = parseJson(text);
+  return value === undefined ? text : value;
 }

@@ -3,6 +3,7 @@ import { readdir, rm } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { createInterface } from "node:readline";
 import { quoteValue } from "../../../base/messages.ts";
+import { parseJson } from "../../../base/parse-json.ts";
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
@@ -117,13 +118,8 @@ function cutError(path: string, what: string, otherwise: string): Error {
 }
 
 function readLine(line: string, place: string): AccountDayCount {
-  let value: Partial<AccountDayCount> | null = null;
-  try {
-    value = JSON.parse(line);
-  } catch {
-    // Reported below, with the place.
-  }
-  const { environment, account, admitted, units, refused, plan, meters, ...others } = value ?? {};
+  const value = (parseJson(line) ?? {}) as Partial<AccountDayCount>;
+  const { environment, account, admitted, units, refused, plan, meters, ...others } = value;
   const counts = [admitted, units, refused, ...Object.values(meters ?? {})];
   const isNamed = typeof environment === "string" && typeof account === "string";
   const hasPlan = plan === undefined || (typeof plan === "string" && ID_PATTERN.test(plan));
