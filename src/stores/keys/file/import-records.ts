@@ -24,6 +24,7 @@ import {
   type KeyRecord,
   type Records,
 } from "../../../core/keys/records.ts";
+import { MISTAKES_MAX } from "../../files/damaged-file.ts";
 import { accountDifferences, keyDifferences } from "../records/record-differences.ts";
 import { RecordReader } from "../records/record-format.ts";
 import type { ImportLine } from "./import-lines.ts";
@@ -49,9 +50,6 @@ export type ImportCounts = {
   readonly ended: number;
   readonly differing: readonly string[];
 };
-
-/** With more mistakes than this, the file itself is the wrong one. */
-const MISTAKES_MAX = 20;
 
 /**
  * Imports all lines or none. A refusal has a line for each mistake. A second import of the same
