@@ -1,6 +1,6 @@
 import { createReadStream } from "node:fs";
 import { readdir, rm } from "node:fs/promises";
-import { basename, dirname, extname, join } from "node:path";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { quoteValue } from "../../../base/messages.ts";
 import { parseJson } from "../../../base/parse-json.ts";
@@ -9,6 +9,7 @@ import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import type { AccountRef } from "../account-ref.ts";
+import { besideStateFile } from "./state-file.ts";
 
 /** The counts of one account on one day, and the plan of its last request of that day. */
 export type DayCount = {
@@ -33,8 +34,7 @@ export class DayFiles {
   readonly #folder: string;
 
   constructor(stateFile: string) {
-    const name = basename(stateFile, extname(stateFile));
-    this.#folder = join(dirname(stateFile), `${name}.history`);
+    this.#folder = besideStateFile(stateFile, ".history");
   }
 
   /**

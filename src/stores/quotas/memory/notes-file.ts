@@ -1,15 +1,15 @@
-import { basename, dirname, extname, join } from "node:path";
 import type { DeprecatedCall } from "../../../telemetry/history/deprecated-calls.ts";
 import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damaged-file.ts";
 import { readTextIfAny, replaceFile } from "../../files/replace-file.ts";
 import type { KeyUse } from "../activity-store.ts";
 import type { AcknowledgedUsage } from "../usage-marks.ts";
+import { besideStateFile } from "./state-file.ts";
 
 const VERSION = 1;
 
 /** `state.notes.json` next to `state.json`. */
 export function notesFileOf(stateFile: string): string {
-  return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}.notes.json`);
+  return besideStateFile(stateFile, ".notes.json");
 }
 
 /** The notes of a memory store, as its file has them (docs/reference/history.md#notes). */
