@@ -5,7 +5,7 @@ import type { Records } from "../core/keys/records.ts";
 import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
-import { createMemoryQuotaStore } from "./quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "./quotas/memory/create-memory-quota-store.ts";
 import type { AdminEvent, LateBan, LateUsage, QuotaStore } from "./quotas/quota-store.ts";
 
 export type OpenOptions = {

@@ -10,7 +10,7 @@ import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { it } from "vitest";
 import { DAY_MS, dayOf, formatDay } from "../../src/core/quota/days.ts";
-import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { startProgram, startTollgate } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";

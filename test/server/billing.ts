@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { DAY_MS } from "../../src/core/quota/days.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
-import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
 import { createLog } from "../../src/telemetry/log/log.ts";
 import { recordsFrom } from "../support/records.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { it } from "vitest";
 import { DAY_MS, dayOf } from "../../src/core/quota/days.ts";
-import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
 import { freePorts, openFolder, runVerb, writeConfig } from "../cli/kit.ts";
 import { open } from "../stores/quotas/redis/redis-kit.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "vitest";
 import { dayOf, formatDay } from "../../src/core/quota/days.ts";
-import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { QuotaStore } from "../../src/stores/quotas/quota-store.ts";
 import { account, open, perDay, spend } from "../stores/quotas/redis/redis-kit.ts";
 import { useRedis } from "../support/redis/redis-of-file.ts";

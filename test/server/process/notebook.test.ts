@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, onTestFinished, vi } from "vitest";
 import { ActivityRecorder } from "../../../src/server/events/activity-recorder.ts";
 import type { ActivityStore } from "../../../src/stores/quotas/activity-store.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { AccessLogEntry } from "../../../src/telemetry/log/access-log-entry.ts";
 import { eventually } from "../../support/poll.ts";
 

@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import type { AccountRecord } from "../../../src/core/keys/records.ts";
 import { dayOf } from "../../../src/core/quota/days.ts";
 import { type HistoryFilter, readHistory } from "../../../src/stores/queries/read-history.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 
 const DAY_MS = 86_400_000;
 const OCTOBER_1 = Date.UTC(2026, 9, 1);

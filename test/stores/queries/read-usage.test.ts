@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { it } from "vitest";
 import { describeUnlisted, readUsage } from "../../../src/stores/queries/read-usage.ts";
-import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 
 it("an account that has used exactly this much of a limit is among those over it, whatever the percentage", async () => {
   const store = await createMemoryQuotaStore({ now: () => 0, report: () => undefined });

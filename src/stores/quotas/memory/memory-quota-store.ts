@@ -10,8 +10,6 @@ import {
 import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../core/quota/meters.ts";
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import { takeLock } from "../../files/file-lock.ts";
-import { canReplaceFile } from "../../files/replace-file.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
 import type {
@@ -29,13 +27,12 @@ import type {
 import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
-import { DayCounts } from "./day-counts.ts";
-import { DayFiles } from "./day-files.ts";
+import type { DayCounts } from "./day-counts.ts";
 import { endBan, imposeBan, resetCounters } from "./edit-entry.ts";
-import { MemoryActivity } from "./memory-activity.ts";
+import type { MemoryActivity } from "./memory-activity.ts";
 import { MemoryGateways } from "./memory-gateways.ts";
 import { settleStanding } from "./settle-standing.ts";
-import { readState, type SavedAccount } from "./state-file.ts";
+import type { SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 import { unsavedUnits } from "./unsaved-units.ts";
 
@@ -62,40 +59,6 @@ export type MemoryQuotaStoreOptions = {
 
 const ACCOUNTS_MAX = 1_000_000;
 const EVERY_MS = 1_000;
-/** How long a gateway that is being replaced has to release the state file. */
-const LOCK_WAIT_MS = 2_000;
-
-/**
- * The embedded store: decide() in this process, answered without a promise. Rejects if the state
- * file is damaged (DamagedFileError, with the place), unreadable, or in use already.
- */
-export async function createMemoryQuotaStore(
-  options: MemoryQuotaStoreOptions,
-): Promise<QuotaStore> {
-  const { stateFile, now, historyMs } = options;
-  const files = stateFile === undefined ? undefined : new DayFiles(stateFile);
-  const days = new DayCounts(files, historyMs);
-  const activity = new MemoryActivity(stateFile, days, now);
-  if (stateFile === undefined) return new MemoryStore(options, [], { days, activity });
-  const lock = await takeLock(stateFile, LOCK_WAIT_MS);
-  if (lock === undefined) {
-    throw new Error(
-      `Cannot use the state file ${stateFile}: a gateway has it open already. Stop that one, or give this one another stateFile`,
-    );
-  }
-  try {
-    await days.load(now());
-    await activity.load();
-    const { release } = lock;
-    const saved = await readState(stateFile, options.report);
-    const isWritable = await canReplaceFile(stateFile);
-    return new MemoryStore(options, saved, { days, activity, release, isWritable });
-  } catch (cause) {
-    lock.release();
-    throw cause;
-  }
-}
-
 /** Every charge is made in this process, so none is uncertain. */
 const NO_CHARGES: OddCharges = { uncertainUnits: 0, lostUnits: 0, owedUnits: 0 };
 
@@ -108,7 +71,8 @@ type StateParts = {
   readonly isWritable?: boolean;
 };
 
-class MemoryStore implements QuotaStore {
+/** The embedded store: decide() in this process, answered without a promise. */
+export class MemoryQuotaStore implements QuotaStore {
   readonly #options: MemoryQuotaStoreOptions;
   readonly #now: () => number;
   readonly #release: () => void;

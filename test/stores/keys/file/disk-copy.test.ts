@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, it } from "vitest";
 import type { KeyRecord } from "../../../../src/core/keys/records.ts";
 import { takeLock } from "../../../../src/stores/files/file-lock.ts";
 import { openDiskCopy } from "../../../../src/stores/keys/file/disk-copy.ts";
-import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { Reporter } from "../../../../src/telemetry/log/log.ts";
 import { eventually } from "../../../support/poll.ts";
 import { record, withAccounts } from "../record.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { it } from "vitest";
 import { openKeyStore } from "../../../../src/stores/open-stores.ts";
-import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import { encodeState } from "../../../../src/stores/quotas/memory/state-file.ts";
 import type { Reporter } from "../../../../src/telemetry/log/log.ts";
 import { loadLines } from "../../../config/folder.ts";

@@ -5,10 +5,8 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
-import {
-  createMemoryQuotaStore,
-  type MemoryQuotaStoreOptions,
-} from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
+import type { MemoryQuotaStoreOptions } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
 import { readState } from "../../../../src/stores/quotas/memory/state-file.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
@@ -119,7 +117,7 @@ describe("The memory store over a restart", () => {
 
   it("knows them after a SIGKILL too, but for the last second", async () => {
     const memory = new URL(
-      "../../../../src/stores/quotas/memory/memory-quota-store.ts",
+      "../../../../src/stores/quotas/memory/create-memory-quota-store.ts",
       import.meta.url,
     ).pathname;
     const script = `import { createMemoryQuotaStore } from ${JSON.stringify(memory)};

@@ -1,4 +1,4 @@
-import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { LateUsage } from "../../../../src/stores/quotas/quota-store.ts";
 import { describeQuotaStore } from "../quota-store.ts";
 import { describeHistory } from "../quota-store-history.ts";

@@ -9,7 +9,7 @@ import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import type { Limit, WindowName } from "../../../../src/core/quota/windows.ts";
 import { AnonymousClients } from "../../../../src/gateway/client/anonymous-clients.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
-import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 import { costs, limitsUpTo } from "../../../core/quota/asks.ts";
 

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import { DamagedFileError } from "../../../../src/stores/files/damaged-file.ts";
-import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
+import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
 
 let directory: string;
