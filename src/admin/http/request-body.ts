@@ -1,4 +1,6 @@
 import type { IncomingMessage } from "node:http";
+import { parseJson } from "../../base/parse-json.ts";
+import { decodeUtf8 } from "../../base/utf8.ts";
 import { type BodyResult, problemResponse } from "./response.ts";
 
 const BODY_BYTES_MAX = 65_536;
@@ -31,7 +33,8 @@ export async function readJsonBody(
     };
   }
   if (bytes.length === 0) return { ok: true, value: {} };
-  const value = parse(bytes);
+  // Messages do not quote what is not JSON, because it may hold secrets.
+  const value = parseJson(decodeUtf8(bytes) ?? "");
   if (typeof value !== "object" || value === null || Array.isArray(value)) {
     return {
       ok: false,
@@ -53,15 +56,4 @@ function readBytes(request: IncomingMessage, bytesMax: number): Promise<Buffer |
     });
     request.once("end", () => resolve(Buffer.concat(chunks)));
   });
-}
-
-/**
- * Undefined for anything that is not JSON. Messages do not quote it, because it may hold secrets.
- */
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(new TextDecoder("utf-8", { fatal: true }).decode(bytes));
-  } catch {
-    return undefined;
-  }
 }
