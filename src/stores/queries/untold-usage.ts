@@ -1,6 +1,6 @@
 import type { AccountRecord } from "../../core/keys/records.ts";
-import { type Calendar, monthStart } from "../../core/quota/calendar.ts";
 import { DAY_MS, type DayUsage } from "../../core/quota/days.ts";
+import { windowStart } from "../../core/quota/windows.ts";
 import type { MissingPart, QuotaStore } from "../quotas/quota-store.ts";
 import type { HistoryFilter } from "./read-history.ts";
 
@@ -121,11 +121,9 @@ function withOverage(
   });
 }
 
-const EVERY_FIRST: Calendar = [];
-
 /** The first day of the month of the account that holds the day. */
-function firstOfMonth({ calendar = EVERY_FIRST }: AccountRecord, day: number): number {
-  return monthStart(calendar, day * DAY_MS) / DAY_MS;
+function firstOfMonth({ calendar }: AccountRecord, day: number): number {
+  return windowStart("month", day * DAY_MS, calendar) / DAY_MS;
 }
 
 function nameOf({ environment, id }: AccountRecord): UntoldUsage["accountRef"] {
