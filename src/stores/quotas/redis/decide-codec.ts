@@ -1,5 +1,5 @@
 import { type Ban, type BanPolicy, banLength } from "../../../core/quota/bans.ts";
-import { type Calendar, calendarText } from "../../../core/quota/calendar.ts";
+import { calendarText } from "../../../core/quota/calendar.ts";
 import type { Move, QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
 import { currentEnd, type Limit } from "../../../core/quota/windows.ts";
 import { replyList, unreadableFailure } from "../../redis/store-failure.ts";
@@ -42,17 +42,13 @@ function planText(
 
 /** The limits in text, preceded by the calendar that the months among them have in common. */
 function limitsText(limits: readonly Limit[], reserved?: readonly number[]): string {
-  const calendar = calendarOf(limits);
+  const calendar = limits.find((limit) => limit.calendar !== undefined)?.calendar;
   const texts = limits.map((each, i) => {
     const kept = reserved?.[i] ?? 0;
     const hold = each.hold === undefined ? "" : `*${each.hold}`;
     return `${windowField(each)} ${each.limit}${kept > 0 ? `-${kept}` : ""}${hold}`;
   });
   return `${calendar === undefined ? "" : `!${calendarText(calendar)} `}${texts.join(" ")}`;
-}
-
-function calendarOf(limits: readonly Limit[]): Calendar | undefined {
-  return limits.find(({ calendar }) => calendar !== undefined)?.calendar;
 }
 
 type PolicyText = { readonly terms: string; readonly lengths: string };
