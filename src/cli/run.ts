@@ -1,4 +1,4 @@
-import { errorMessage, quoteValue } from "../base/messages.ts";
+import { errorCode, errorMessage, quoteValue } from "../base/messages.ts";
 import { containsKey } from "../core/keys/key.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../server/process/process-context.ts";
 import { KEY_IN_ARGUMENT } from "./framework/config-file.ts";
@@ -125,7 +125,7 @@ export function statusUnwritten(
     err,
   }: Pick<Terminal, "err"> & { readonly status: number; readonly lost?: readonly string[] },
 ): number {
-  const code = "code" in failure ? failure.code : undefined;
+  const code = errorCode(failure);
   if (code === "EPIPE" && lost.length === 0) return status;
   const why = code === "ENOSPC" ? "the disk is full (ENOSPC)" : failure.message;
   err([`Cannot write to stdout: ${why}`, ...lost, ""].join("\n"));

@@ -1,7 +1,7 @@
 import { open, rm } from "node:fs/promises";
 import { basename, dirname, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
-import { quoteAddress, quoteValue } from "../../base/messages.ts";
+import { errorCode, quoteAddress, quoteValue } from "../../base/messages.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { configFileOf, DEFAULT_FILE } from "../framework/config-file.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -112,7 +112,7 @@ async function writeNew(file: string, text: string): Promise<string | undefined>
     }
     return undefined;
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = errorCode(error);
     return code === "EEXIST"
       ? `${file} is there already: change it, or name another file by --config`
       : `Cannot write ${file}: the system says ${code}`;

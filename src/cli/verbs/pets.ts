@@ -1,4 +1,4 @@
-import { errorMessage, quoteValue } from "../../base/messages.ts";
+import { errorCode, errorMessage, quoteValue } from "../../base/messages.ts";
 import { loadSqlite } from "../../base/sqlite.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
@@ -73,13 +73,13 @@ async function servePets(wanted: ServeSettings, terminal: Terminal): Promise<num
     parent?.tell({ failed: whyUnserved(error) });
     if (parent !== undefined) return EXIT_FAILURE;
     // Only the system's own error is one of the address.
-    const isOfAddress = error instanceof Error && "code" in error;
+    const isOfAddress = errorCode(error) !== undefined;
     const what = isOfAddress ? `Cannot serve pets at ${formatHostPort(wanted)} (--listen): ` : "";
     return fail(terminal, EXIT_FAILURE, `${what}${whyUnserved(error)}`);
   }
 }
 
 function whyUnserved(error: unknown): string {
-  const code = error instanceof Error && "code" in error ? error.code : undefined;
-  return code === "EADDRINUSE" ? "the port is in use already" : errorMessage(error);
+  const isInUse = errorCode(error) === "EADDRINUSE";
+  return isInUse ? "the port is in use already" : errorMessage(error);
 }

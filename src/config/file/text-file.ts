@@ -1,4 +1,5 @@
 import { open } from "node:fs/promises";
+import { errorCode } from "../../base/messages.ts";
 import { isFilesShortage, RAISE_OPEN_FILES } from "../../base/open-files.ts";
 import { openRegularFile, PipeError } from "../../base/open-regular-file.ts";
 import { decodeUtf8, NOT_UTF8 } from "../../base/utf8.ts";
@@ -64,12 +65,13 @@ async function readAtMost(path: string, bytesMax: number): Promise<Buffer> {
 /** Why a file cannot be read, in words. An error of another kind is rethrown. */
 export function readErrorMessage(error: unknown): string {
   if (error instanceof PipeError) return error.message;
-  const code = error instanceof Error && "code" in error ? String(error.code) : undefined;
+  const code = errorCode(error);
   if (code === "ENOENT") return "there is no such file; check the path";
   if (code === "EACCES") return "this user may not read it; check its permissions";
   if (code === "EISDIR") return "it is a folder; name a file";
   if (code === undefined) throw error;
-  if (isFilesShortage(code)) return `too many files are open (${code}); ${RAISE_OPEN_FILES}`;
+  if (isFilesShortage(String(code)))
+    return `too many files are open (${code}); ${RAISE_OPEN_FILES}`;
   return `the system says ${code}`;
 }
 

@@ -1,4 +1,5 @@
 import { isIP } from "node:net";
+import { errorCode } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatHostPort, type HostPort } from "../../core/address.ts";
 
@@ -32,7 +33,7 @@ export function listenError(
   setting: string,
   config: Pick<Config, "environments" | "admin">,
 ): Error {
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = String(errorCode(error));
   const reason = error instanceof Error ? error.message : String(error);
   const [why, advice, isComplete] = LISTEN_ERRORS[code] ?? [reason, "Change"];
   const others = code === "EADDRINUSE" ? settingsLike(listen, config) : [];

@@ -1,6 +1,7 @@
 import { type FileHandle, open } from "node:fs/promises";
 import { type Readable, Transform } from "node:stream";
 import { createGunzip } from "node:zlib";
+import { errorCode } from "../../base/messages.ts";
 import {
   isLoggedRequest,
   type LoggedEvent,
@@ -81,14 +82,10 @@ async function opened(file: string): Promise<FileHandle> {
     await handle.close();
     why = kind.isFIFO() ? "it is a pipe; name a file" : "it is a folder; name its files";
   } catch (error) {
-    const code = codeOf(error);
+    const code = errorCode(error);
     why = `${code === "ENOENT" ? "there is no such file" : `the system says ${code}`}; check the path`;
   }
   throw new Error(`Cannot read the log ${file}: ${why}`);
-}
-
-function codeOf(error: unknown): unknown {
-  return error instanceof Error && "code" in error ? error.code : undefined;
 }
 
 type Tally = { -readonly [Member in keyof LogSummary]: LogSummary[Member] };
@@ -130,7 +127,8 @@ async function readOne(
     await eachLine(contentOf(handle, isGzip, advance), take);
   } catch (error) {
     // The rest of a compressed file cannot be read if a part of it is broken or missing.
-    if (!isGzip) throw new Error(`Cannot read the log ${file}: the system says ${codeOf(error)}`);
+    if (!isGzip)
+      throw new Error(`Cannot read the log ${file}: the system says ${errorCode(error)}`);
     tally.damaged += 1;
     tally.firstDamage ??= `${file}:${line + 1}`;
   }
