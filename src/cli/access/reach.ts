@@ -18,6 +18,8 @@ const TOKEN = "TOLLGATE_ADMIN_TOKEN";
 /** The address of a running gateway, and its records. */
 export type ReachedGateway = {
   readonly config: Config;
+  /** The listeners of --admin. */
+  readonly admins: readonly string[];
   /** Mistakes in a file whose sound part is used. */
   readonly mistakes: readonly Mistake[];
   /** The meters of all plans and operations; undefined if the file has mistakes and no gateway runs. */
@@ -78,19 +80,20 @@ async function reach(
     terminal.err(`warning: the login in --admin ${quoteAddress(login)} is ignored: use ${TOKEN}\n`);
   }
   const [admin] = admins;
-  if (admin !== undefined && !asksSeveral) return reachAt(admin, invocation, terminal);
+  if (admin !== undefined && !asksSeveral) return reachAt(admin, admins, invocation, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(invocation), terminal.env);
   const refusal = loaded.ok && !readsFile ? await refusedReload(loaded.config) : undefined;
   if (loaded.ok && refusal === undefined) {
     const meters = meterNames(loaded.config);
     const sharesStore = loaded.config.store.kind !== "memory";
-    return checked({ config: loaded.config, meters, sharesStore, ...SOUND }, invocation, terminal);
+    const found = { config: loaded.config, admins, meters, sharesStore, ...SOUND };
+    return checked(found, invocation, terminal);
   }
   const { loadReachable } = await import("../../config/load/reachable.ts");
   const found = await loadReachable(configFileOf(invocation), terminal.env);
   if (!found.ok) {
-    if (admin !== undefined) return reachAt(admin, invocation, terminal);
+    if (admin !== undefined) return reachAt(admin, admins, invocation, terminal);
     return fail(terminal, EXIT_CONFIG, found.mistakes.map(formatMistake).join("\n"));
   }
   const { mistakes, config } = found.reach;
@@ -100,7 +103,7 @@ async function reach(
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
   const sharesStore = config.store.kind !== "memory";
   const from = { asksGateway: running.ok, isRemote: false, hasDescriptions: false, sharesStore };
-  return checked({ config: known, mistakes, meters, ...from }, invocation, terminal);
+  return checked({ config: known, admins, mistakes, meters, ...from }, invocation, terminal);
 }
 
 const SOUND = {
@@ -135,6 +138,7 @@ const ANSWER_MS_MAX = 2_000;
 /** Uses the admin listener at `origin` for everything, whatever the file says. */
 async function reachAt(
   origin: string,
+  admins: readonly string[],
   invocation: Invocation,
   terminal: Terminal,
 ): Promise<ReachedGateway | number> {
@@ -163,7 +167,7 @@ async function reachAt(
   const meters = runningMeterNames(running.value);
   const sharesStore = running.value.store !== "memory";
   const from = { asksGateway: true, isRemote: true, hasDescriptions: false, sharesStore };
-  return checked({ config, mistakes: [], meters, ...from }, invocation, terminal);
+  return checked({ config, admins, mistakes: [], meters, ...from }, invocation, terminal);
 }
 
 function checked(

@@ -1,5 +1,5 @@
 import type { Config } from "../../config/config.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { BanInForce, BanReasons, LostBan } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
@@ -19,7 +19,6 @@ import {
   JSON_FLAG,
   LOG,
   logFilesOf,
-  parseAdminOptions,
   type Verb,
 } from "../framework/verb.ts";
 import { loggedBans } from "../logs/logged-bans.ts";
@@ -51,19 +50,15 @@ export const bansWhy: Verb = {
   more: true,
   example: "bans why a_8LwVnVUvnqzT",
   async run(invocation, terminal) {
-    const admins = parseAdminOptions(invocation);
-    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const told = await whyBanned(invocation, { reached, admins }, terminal);
+    const told = await whyBanned(invocation, reached, terminal);
     if (!told.ok) return fail(terminal, EXIT_FAILURE, told.message);
     if (invocation.flag("json")) return printJson(terminal, told.value);
     terminal.out(whyText(told.value, terminal));
     return EXIT_OK;
   },
 };
-
-type Places = { readonly reached: ReachedGateway; readonly admins: readonly string[] };
 
 /**
  * The present ban comes from the store, so it does not matter which gateway replies. Earlier bans
@@ -72,12 +67,12 @@ type Places = { readonly reached: ReachedGateway; readonly admins: readonly stri
  */
 async function whyBanned(
   invocation: Invocation,
-  { reached, admins }: Places,
+  reached: ReachedGateway,
   terminal: Terminal,
 ): Promise<OperationResult<BanExplanation>> {
   const [id = ""] = invocation.args;
   const files = logFilesOf(invocation, 1);
-  const { config } = reached;
+  const { config, admins } = reached;
   const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
   const logs = files.length === 0 ? undefined : await readBans(files, id, terminal);
   const owner = present.ok ? present.value : logs?.owner;

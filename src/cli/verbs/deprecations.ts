@@ -1,5 +1,4 @@
 import { formatCount } from "../../base/messages.ts";
-import type { Config } from "../../config/config.ts";
 import {
   callsOf,
   type Deprecation,
@@ -7,7 +6,7 @@ import {
   deprecationReport as report,
 } from "../../config/queries/deprecations.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
-import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import { type OperationResult, refused } from "../access/account-operations.ts";
 import { fetchAllPages } from "../access/admin-client.ts";
 import { distinctGateways } from "../access/distinct-gateways.ts";
@@ -15,13 +14,7 @@ import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import {
-  CONFIG,
-  FURTHER_ADMIN,
-  JSON_FLAG,
-  parseAdminOptions,
-  type Verb,
-} from "../framework/verb.ts";
+import { CONFIG, FURTHER_ADMIN, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Lists deprecated operations with a sunset, and their callers. */
 export const deprecations: Verb = {
@@ -32,11 +25,9 @@ export const deprecations: Verb = {
   args: [],
   example: "deprecations --json",
   async run(invocation, terminal) {
-    const admins = parseAdminOptions(invocation);
-    if (typeof admins === "string") return fail(terminal, EXIT_USAGE, admins);
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const asked = await askGateways(reached.config, admins);
+    const asked = await askGateways(reached);
     const told = await (reached.hasDescriptions ? reportByFile : reportOfGateways)(
       reached,
       asked,
@@ -57,7 +48,7 @@ type Report = OperationResult<readonly Deprecation[]>;
 type Asked = { readonly origin: string | undefined; readonly told: Report };
 
 /** Asks each gateway for its report. A query makes a gateway flush to the store. */
-async function askGateways(config: Config, admins: readonly string[]): Promise<readonly Asked[]> {
+async function askGateways({ config, admins }: ReachedGateway): Promise<readonly Asked[]> {
   const all: Asked[] = [];
   for (const origin of await distinctGateways(config, admins)) {
     const only = "the running gateway knows who calls";
