@@ -100,6 +100,12 @@ export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
 }
 
+/** The place that a URL of http or https leads to, an address of IPv6 without its brackets. */
+export function hostPortOf({ hostname, port, protocol }: URL): HostPort {
+  const usual = protocol === "https:" ? 443 : 80;
+  return { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || usual) };
+}
+
 /** A host in its one form: IPv4-mapped IPv6 as IPv4, other IPv6 at its shortest. */
 export function canonicalHost(host: string): string {
   return shortestHost(normalizeAddress(host));

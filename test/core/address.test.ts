@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { addressMatcher, formatHostPort, isCidr, isLoopback } from "../../src/core/address.ts";
+import {
+  addressMatcher,
+  formatHostPort,
+  hostPortOf,
+  isCidr,
+  isLoopback,
+} from "../../src/core/address.ts";
 
 describe("A set of networks", () => {
   const matches = addressMatcher(["192.0.2.7", "10.1.0.0/16", "2001:db8::7", "2001:db8:1::/48"]);
@@ -55,6 +61,12 @@ describe("A place to listen", () => {
     assert.equal(formatHostPort({ host: "127.0.0.1", port: 80 }), "127.0.0.1:80");
     assert.equal(formatHostPort({ host: "::1", port: 8080 }), "[::1]:8080");
     assert.equal(formatHostPort({ host: "example.com", port: 0 }), "example.com:0");
+  });
+
+  it("is where a URL leads, by the usual port of its scheme if it names none", () => {
+    assert.deepEqual(hostPortOf(new URL("http://[::1]/v1")), { host: "::1", port: 80 });
+    assert.deepEqual(hostPortOf(new URL("https://a.test")), { host: "a.test", port: 443 });
+    assert.deepEqual(hostPortOf(new URL("https://a.test:80")), { host: "a.test", port: 80 });
   });
 
   it("is of this machine alone for localhost, ::1 and 127.0.0.0/8", () => {

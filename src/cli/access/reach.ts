@@ -2,6 +2,7 @@ import { quoteAddress } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
 import { meterNames, runningMeterNames } from "../../config/queries/meter-names.ts";
+import { hostPortOf } from "../../core/address.ts";
 import {
   EXIT_CONFIG,
   EXIT_FAILURE,
@@ -142,8 +143,6 @@ async function reachAt(
   invocation: Invocation,
   terminal: Terminal,
 ): Promise<ReachedGateway | number> {
-  const { hostname, port } = new URL(origin);
-  const listen = { host: hostname.replace(/^\[|\]$/g, ""), port: port === "" ? 80 : Number(port) };
   const token = terminal.env[TOKEN] ?? "";
   const { configOfRunning } = await import("../../config/load/reachable.ts");
   const schema = (await import("../../config/schema/value-types.ts")).token;
@@ -151,7 +150,7 @@ async function reachAt(
     const why = /[\r\n]/.test(token) ? "has a line end" : `is not ${schema.meta()?.title}`;
     return fail(terminal, EXIT_USAGE, `Cannot use ${TOKEN}: it ${why}`);
   }
-  const admin = { listen, token, hosts: [], url: origin };
+  const admin = { listen: hostPortOf(new URL(origin)), token, hosts: [], url: origin };
   const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
   if (!running.ok) {
     // The path of --admin may lead nowhere.

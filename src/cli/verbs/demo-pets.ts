@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import type { Config } from "../../config/config.ts";
-import { formatHostPort, isLoopback } from "../../core/address.ts";
+import { formatHostPort, hostPortOf, isLoopback } from "../../core/address.ts";
 import type { PetsMessage } from "../../server/process/process-context.ts";
 import type { Terminal } from "../framework/terminal.ts";
 
@@ -25,13 +25,11 @@ export async function startDemoPets(config: Config, terminal: Terminal): Promise
     for (const environment of config.environments) {
       for (const [index, upstream] of environment.upstreams.entries()) {
         const url = new URL(upstream);
-        const host = url.hostname.replace(/^\[|\]$/g, "");
-        if (url.protocol !== "http:" || !isLoopback({ host, port: 0 })) continue;
+        const listen = hostPortOf(url);
+        if (url.protocol !== "http:" || !isLoopback(listen)) continue;
         const setting = `environments.${environment.name}.upstreams[${index}]`;
         const data = join(dirname(config.stateFile), `pets-${environment.name}.db`);
-        // The URL leaves the usual port out.
-        const listen = formatHostPort({ host, port: Number(url.port || 80) });
-        children.push(new Child({ listen, data, setting }, terminal));
+        children.push(new Child({ listen: formatHostPort(listen), data, setting }, terminal));
       }
     }
     await Promise.all(children.map((child) => child.ready));

@@ -1,4 +1,4 @@
-import { isLoopback, isWithin } from "../../core/address.ts";
+import { hostPortOf, isLoopback, isWithin } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { Draft } from "./draft.ts";
 
@@ -51,8 +51,6 @@ function checkAllowed(
 
 function isPlainElsewhere(text: string | undefined): boolean {
   if (text === undefined || !URL.canParse(text)) return false;
-  const { protocol, hostname } = new URL(text);
-  return (
-    protocol === "http:" && !isLoopback({ host: hostname.replace(/^\[(.*)\]$/, "$1"), port: 0 })
-  );
+  const url = new URL(text);
+  return url.protocol === "http:" && !isLoopback(hostPortOf(url));
 }

@@ -1,5 +1,5 @@
 import { isIPv6 } from "node:net";
-import { formatHostPort, type HostPort, isLoopback } from "../../core/address.ts";
+import { formatHostPort, type HostPort, hostPortOf, isLoopback } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
 import type { Draft } from "./draft.ts";
@@ -111,9 +111,7 @@ function checkLoops(draft: Draft, findings: Findings): void {
     const { upstreams = [] } = backend ?? draft.environments.get(environment) ?? {};
     for (const [i, origin] of upstreams.entries()) {
       if (origin === undefined) continue;
-      const { hostname, port, protocol } = new URL(origin);
-      const host = hostname.replace(/^\[(.*)\]$/, "$1");
-      const target = { host, port: Number(port || (protocol === "https:" ? 443 : 80)) };
+      const target = hostPortOf(new URL(origin));
       const listener = listeners.find((each) => takes(each, target));
       if (listener === undefined) continue;
       const at = [...path, "upstreams", i];

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import type { ConnectionOptions as TlsOptions } from "node:tls";
 import { UpstreamSockets } from "../../base/open-files.ts";
+import { hostPortOf } from "../../core/address.ts";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
 import { ConnectionShares } from "./connection-shares.ts";
@@ -84,23 +85,17 @@ export class Upstream {
 
   /** `load` is that of the same origin before a reload. */
   constructor(origin: string, options: UpstreamPoolOptions, load?: UpstreamLoad) {
-    const { host, hostname, protocol, port } = new URL(origin);
-    // IPv6 without brackets.
-    const name = hostname.replace(/^\[|\]$/g, "");
+    const url = new URL(origin);
+    const { host: name, port } = hostPortOf(url);
     this.origin = origin;
-    this.host = host;
+    this.host = url.host;
     this.addresses = isIP(name) === 0 ? new HostAddresses(name, options.elapsed) : undefined;
     this.load = load ?? new UpstreamLoad(options.connectionsMax);
-    const to = { host: name, lookup: this.addresses?.lookup, sockets: this.load.sockets };
+    const to = { host: name, port, lookup: this.addresses?.lookup, sockets: this.load.sockets };
     this.destination =
-      protocol === "http:"
-        ? { ...to, port: Number(port || 80), tls: undefined }
-        : {
-            ...to,
-            port: Number(port || 443),
-            tls: tlsOptions(name, options),
-            session: { ticket: undefined },
-          };
+      url.protocol === "http:"
+        ? { ...to, tls: undefined }
+        : { ...to, tls: tlsOptions(name, options), session: { ticket: undefined } };
   }
 }
 

@@ -29,6 +29,7 @@ import {
   METRIC_HTTP_SERVER_REQUEST_DURATION,
 } from "@opentelemetry/semantic-conventions";
 import { AgingMap } from "../../base/aging-map.ts";
+import { hostPortOf } from "../../core/address.ts";
 import {
   childTraceFields,
   readTraceContext,
@@ -301,9 +302,7 @@ function serverOf(origin: string): Attributes {
   return server;
 }
 
-function addressOf({ hostname, port, protocol }: URL): Attributes {
-  return {
-    [ATTR_SERVER_ADDRESS]: hostname.replace(/^\[|\]$/g, ""),
-    [ATTR_SERVER_PORT]: port === "" ? (protocol === "https:" ? 443 : 80) : Number(port),
-  };
+function addressOf(url: URL): Attributes {
+  const { host, port } = hostPortOf(url);
+  return { [ATTR_SERVER_ADDRESS]: host, [ATTR_SERVER_PORT]: port };
 }
