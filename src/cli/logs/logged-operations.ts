@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { operationsIn } from "../../config/queries/services.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
 
@@ -12,11 +13,10 @@ export function operationsOf(
   environments: Config["environments"],
 ): ReadonlyMap<string, readonly Limit[]> {
   const found = new Map<string, readonly Limit[]>();
-  for (const { name, routes, services } of environments) {
-    for (const table of [routes, ...services.map((service) => service.routes)]) {
-      for (const { method, template, limits } of table.operations ?? []) {
-        if (limits !== undefined) found.set(`${name} ${method} ${template}`, limits.windows);
-      }
+  for (const environment of environments) {
+    for (const { method, template, limits } of operationsIn(environment)) {
+      const name = `${environment.name} ${method} ${template}`;
+      if (limits !== undefined) found.set(name, limits.windows);
     }
   }
   return found;

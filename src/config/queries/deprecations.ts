@@ -1,7 +1,7 @@
 import type { Operation } from "../../core/http/route.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import type { Config, EnvironmentConfig } from "../config.ts";
-import { servicesOf } from "./services.ts";
+import { operationsIn } from "./services.ts";
 
 export type DeprecationCaller = {
   readonly account: string;
@@ -71,11 +71,8 @@ export function deprecatedOperations({
   );
 }
 
-/** The deprecated operations of one environment, from its own description and from its backends. */
 function deprecatedIn(environment: EnvironmentConfig): readonly Operation[] {
-  return servicesOf([environment])
-    .flatMap(({ routes: { operations = [] } }) => operations)
-    .filter(({ lifecycle }) => lifecycle.deprecated);
+  return operationsIn(environment).filter(({ lifecycle }) => lifecycle.deprecated);
 }
 
 function deprecationOf(

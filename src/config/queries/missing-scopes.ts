@@ -1,7 +1,7 @@
 import type { Operation } from "../../core/http/route.ts";
 import { isWorking, type KeyRecord } from "../../core/keys/records.ts";
 import type { EnvironmentConfig } from "../config.ts";
-import { servicesOf } from "./services.ts";
+import { operationsIn } from "./services.ts";
 
 export type MissingScope = {
   readonly environment: string;
@@ -34,11 +34,9 @@ export function missingScopes(
 /** Each scope with the first operation that requires it. */
 function scopesAskedIn(environment: EnvironmentConfig): ReadonlyMap<string, string> {
   const asked = new Map<string, string>();
-  for (const { operations = [] } of servicesOf([environment]).map(({ routes }) => routes)) {
-    for (const operation of operations) {
-      for (const scope of scopesOf(operation)) {
-        if (!asked.has(scope)) asked.set(scope, `${operation.method} ${operation.template}`);
-      }
+  for (const operation of operationsIn(environment)) {
+    for (const scope of scopesOf(operation)) {
+      if (!asked.has(scope)) asked.set(scope, `${operation.method} ${operation.template}`);
     }
   }
   return asked;

@@ -1,4 +1,5 @@
 import type { Config } from "../../config/config.ts";
+import { operationsIn } from "../../config/queries/services.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -55,9 +56,9 @@ function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boo
  */
 async function tellSunsets(sources: WatchSources, told: Map<string, number>): Promise<void> {
   const { config, log, quotas, now } = sources;
-  for (const { name: env, routes, services } of config().environments) {
-    const all = [routes, ...services.map((service) => service.routes)];
-    for (const { method, template, lifecycle } of all.flatMap((one) => one.operations ?? [])) {
+  for (const environment of config().environments) {
+    const { name: env } = environment;
+    for (const { method, template, lifecycle } of operationsIn(environment)) {
       const { deprecated, sunsetMs } = lifecycle;
       if (!deprecated || sunsetMs === undefined) continue;
       const leftMs = sunsetMs - now();
