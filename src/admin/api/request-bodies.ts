@@ -15,10 +15,9 @@ export function parseNewKeys(members: Members): NewKeys {
     readonly limits?: Readonly<Record<string, number>>;
     readonly caps?: Readonly<Record<string, number>>;
   } & Omit<NewKeys, "limits" | "caps" | "expiresInMs">;
-  const expiresInMs = expires === undefined ? undefined : parseDuration(expires);
   return {
     ...rest,
-    expiresInMs,
+    expiresInMs: durationIn(expires),
     limits: limits && limitList(limits),
     caps: caps && limitList(caps),
   };
@@ -35,8 +34,7 @@ export function parseKeyChange(members: Members): KeyChange {
     readonly expires?: string;
     readonly caps?: Readonly<Record<string, number | null>>;
   } & Omit<KeyChange, "caps">;
-  const expiresInMs =
-    expires === undefined ? undefined : expires === "never" ? "never" : parseDuration(expires);
+  const expiresInMs = expires === "never" ? expires : durationIn(expires);
   return { ...rest, expiresInMs, caps: caps && limitList(caps) };
 }
 
@@ -49,13 +47,9 @@ export function parseAccountChange(members: Members): AccountChange {
 }
 
 /** The body of a suspension. */
-export function parseSuspension(members: Members): {
-  readonly forMs: number | undefined;
-  readonly reason: string | undefined;
-} {
+export function parseSuspension(members: Members) {
   const { for: length, reason } = members as { for?: string; reason?: string };
-  const forMs = length === undefined ? undefined : parseDuration(length);
-  return { forMs, reason };
+  return { forMs: durationIn(length), reason };
 }
 
 /** The body of a ban: the account or one of its keys, the duration, and the reason. */
@@ -72,20 +66,9 @@ export function parseBanRequest(members: Members): BodyResult<{
 }
 
 /** The body of an import: the records of an export, or plain keys of another system. */
-export function parseImport(members: Members): {
-  readonly records: readonly unknown[];
-  readonly plain: boolean;
-  readonly dryRun: boolean;
-} {
-  const {
-    records,
-    plain = false,
-    dryRun = false,
-  } = members as {
-    records: readonly unknown[];
-    plain?: boolean;
-    dryRun?: boolean;
-  };
+export function parseImport(members: Members) {
+  type Import = { records: readonly unknown[]; plain?: boolean; dryRun?: boolean };
+  const { records, plain = false, dryRun = false } = members as Import;
   return { records, plain, dryRun };
 }
 
@@ -95,5 +78,9 @@ export function parseImport(members: Members): {
  */
 export function parseGraceMs(members: Members): number {
   const { grace } = members as { grace?: string };
-  return (grace === undefined ? undefined : parseDuration(grace)) ?? ROTATION_GRACE_MS;
+  return durationIn(grace) ?? ROTATION_GRACE_MS;
+}
+
+function durationIn(text: string | undefined): number | undefined {
+  return text === undefined ? undefined : parseDuration(text);
 }
