@@ -1,8 +1,9 @@
-import { errorMessage, quoteValue } from "../../base/messages.ts";
+import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import { capParts } from "../../core/keys/caps.ts";
+import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
 import { openQuotaStore } from "../../stores/open-stores.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
@@ -166,7 +167,7 @@ function storedChanges({
     ban: (id, wanted) =>
       answered(config, async (missing) => {
         const subject = findUsageSubject(keys.records(), id);
-        if (subject === undefined) return unknown(id);
+        if (subject === undefined) return refused(unknownIdRefusal(id).message);
         const imposed = imposedBan(config, subject, wanted);
         if (typeof imposed === "string") return refused(imposed);
         const { account, environment } = subject;
@@ -178,7 +179,7 @@ function storedChanges({
       answered(config, async (missing) => {
         // A ban may outlive the keys of its account. In this case the account's own name finds it.
         const name = findUsageSubject(keys.records(), id) ?? (await findBanned(quotas, id));
-        if (name === undefined) return unknown(id);
+        if (name === undefined) return refused(unknownIdRefusal(id).message);
         const { account, environment } = name;
         const accountRef = { account, environment };
         // No gateway is waited for where the store has the ban.
@@ -248,10 +249,6 @@ function noPlan({ account, plan }: UsageSubject): OperationResult<never> {
 
 function notFound({ because, message }: NotFound): OperationResult<never> {
   return because === "unknown" ? refused(message) : { ok: false, message, usage: true };
-}
-
-function unknown(id: string): OperationResult<never> {
-  return refused(`Cannot find ${quoteValue(id)}: no key or account has this ID`);
 }
 
 /**
