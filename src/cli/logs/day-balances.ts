@@ -1,6 +1,6 @@
 import { dayOf } from "../../core/quota/days.ts";
 import type { DayReport } from "../../stores/queries/read-history.ts";
-import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import { type Ledger, newSum, type PeriodSum } from "./ledger.ts";
 
 /** Without a meter it is about the units of the plan. */
@@ -80,8 +80,8 @@ export class DayBalances {
 
 const EMPTY = newSum();
 
-function idOf({ environment, account, day, meter = "" }: DayKey): string {
-  return `${environment}:${account} ${day} ${meter}`;
+function idOf(key: DayKey): string {
+  return `${accountId(key)} ${key.day} ${key.meter ?? ""}`;
 }
 
 /**

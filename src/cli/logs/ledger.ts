@@ -3,7 +3,7 @@ import type { CountReport } from "../../core/keys/usage-reports.ts";
 import { loggedUnits } from "../../core/meters/meter-charge.ts";
 import { DAY_MS, dayOf, lastClosedDay } from "../../core/quota/days.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
-import type { AccountRef } from "../../stores/quotas/account-ref.ts";
+import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
 import type { LoggedEvent, LoggedRequest } from "../../telemetry/log/logged-line.ts";
 import type { Period } from "./log-span.ts";
 import { operationOf, operationsOf } from "./logged-operations.ts";
@@ -36,9 +36,7 @@ export type PeriodSum = {
 /** The units that lines of one configuration charged, with the first and the last instant. */
 export type ConfigSum = { units: number; firstMs: number; lastMs: number };
 
-type LedgerAccount = {
-  readonly account: string;
-  readonly environment: string;
+type LedgerAccount = AccountRef & {
   readonly counts: CountReport | undefined;
   readonly windows: Map<string, PeriodSum>;
   /** By UTC day since 1970. */
@@ -155,7 +153,7 @@ export class Ledger {
   }
 
   of(environment: string, account: string): LedgerAccount | undefined {
-    return this.#accounts.get(`${environment}:${account}`);
+    return this.#accounts.get(accountId({ environment, account }));
   }
 
   #add(environment: string, account: string, counts: CountReport | undefined): LedgerAccount {
@@ -167,7 +165,7 @@ export class Ledger {
       days: new Map(),
       meters: new Map(),
     };
-    this.#accounts.set(`${environment}:${account}`, added);
+    this.#accounts.set(accountId(added), added);
     return added;
   }
 
