@@ -2,6 +2,7 @@ import { formatCount } from "../../base/messages.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import type { Balance } from "./balance.ts";
+import type { LineSpan } from "./log-span.ts";
 
 /** The findings of an audit (docs/reference/commands.md#audit). */
 export type AuditReport = {
@@ -15,7 +16,7 @@ export type AuditReport = {
   readonly notCompared: readonly (Balance | { readonly window: string; readonly why: string })[];
   readonly open: readonly Balance[];
   readonly missing: readonly string[];
-  readonly span: { readonly firstMs: number; readonly lastMs: number } | undefined;
+  readonly span: LineSpan | undefined;
   readonly passes: boolean;
 };
 

@@ -1,5 +1,6 @@
 import { formatCount } from "../../base/messages.ts";
-import type { ConfigSum, PeriodSum } from "./ledger.ts";
+import type { PeriodSum } from "./ledger.ts";
+import type { LineSpan } from "./log-span.ts";
 
 export type Verdict = "matched" | "explained" | "drift" | "not compared";
 
@@ -184,11 +185,9 @@ export function fewerByChanges(
   return found;
 }
 
-type ConfigSpan = Pick<ConfigSum, "firstMs" | "lastMs">;
-
 /** Whether some configuration came after another one, rather than all running side by side. */
 export function hasConfigChanged(
-  configs: ReadonlyMap<string, ConfigSpan>,
+  configs: ReadonlyMap<string, LineSpan>,
   hasReplaced: HasReplaced,
 ): boolean {
   const ordered = [...configs].toSorted(([, a], [, b]) => a.lastMs - b.lastMs);
@@ -198,7 +197,7 @@ export function hasConfigChanged(
 
 /** The configurations whose lines overlap, although neither replaced the other. */
 function pairsSideBySide(
-  ordered: readonly (readonly [name: string, ConfigSpan])[],
+  ordered: readonly (readonly [name: string, LineSpan])[],
   hasReplaced: HasReplaced,
 ): (readonly [string, string])[] {
   return ordered.flatMap(([earlier, { lastMs, firstMs }], i) => {

@@ -1,5 +1,5 @@
 import { type HasReplaced, hasConfigChanged } from "./balance.ts";
-import { CLOCK_MS, isNear, type Period } from "./log-span.ts";
+import { CLOCK_MS, isNear, type LineSpan, type Period } from "./log-span.ts";
 
 /** Lines of requests have so much of the hash of the configuration. */
 const CONFIG_DIGITS = 8;
@@ -11,7 +11,7 @@ type TakenConfig = { readonly name: string; readonly atMs: number };
 /** The configurations of the requests in logs, and when gateways took them. */
 export class ConfigHistory {
   /** By configuration: the first and the last line of a request. */
-  readonly #lines = new Map<string, { readonly firstMs: number; readonly lastMs: number }>();
+  readonly #lines = new Map<string, LineSpan>();
   /** By configuration: each start or reload that took it. */
   readonly #takenMs = new Map<string, number[]>();
   #last: TakenConfig | undefined;

@@ -7,7 +7,7 @@ import {
 } from "../../telemetry/log/logged-line.ts";
 import { formatInstant } from "../framework/table.ts";
 import { Incidents } from "./incidents.ts";
-import { LogSpan } from "./log-span.ts";
+import { type LineSpan, LogSpan } from "./log-span.ts";
 
 /** Events after which the same requests would be decided differently, by their names in the log. */
 const CHANGES: Readonly<Record<string, string>> = {
@@ -40,10 +40,8 @@ export class LogGaps {
     }
   }
 
-  /**
-   * The instants of the first and the last request, in milliseconds; undefined if there are none.
-   */
-  get span(): LogSpan["span"] {
+  /** The first and the last instant of the requests; undefined if there are none. */
+  get span(): LineSpan | undefined {
     return this.#requests.span;
   }
 

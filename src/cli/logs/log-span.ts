@@ -6,6 +6,9 @@ import { formatInstant } from "../framework/table.ts";
  */
 export type Period = { readonly fromMs: number; readonly toMs: number };
 
+/** The first and the last instant of lines, in Unix milliseconds. */
+export type LineSpan = { readonly firstMs: number; readonly lastMs: number };
+
 /** The clocks of gateways and stores differ by less than this. */
 export const CLOCK_MS = 10_000;
 
@@ -32,10 +35,8 @@ export class LogSpan {
     if (atMs > this.#lastMs) this.#lastMs = atMs;
   }
 
-  /**
-   * The instants of the first and the last line, in Unix milliseconds; undefined if there are none.
-   */
-  get span(): { readonly firstMs: number; readonly lastMs: number } | undefined {
+  /** Undefined if there are no lines. */
+  get span(): LineSpan | undefined {
     return this.#firstMs > this.#lastMs
       ? undefined
       : { firstMs: this.#firstMs, lastMs: this.#lastMs };

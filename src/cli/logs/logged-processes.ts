@@ -1,5 +1,5 @@
 import type { LoggedEvent } from "../../telemetry/log/logged-line.ts";
-import { CLOCK_MS, type Period } from "./log-span.ts";
+import { CLOCK_MS, type LineSpan, type Period } from "./log-span.ts";
 
 /** A process that was killed may have served this long before and after its lines. */
 const UNLOGGED_MS = 65_000;
@@ -7,11 +7,8 @@ const UNLOGGED_MS = 65_000;
 /** A process that starts writes these before it serves. */
 const BEFORE_SERVING = new Set(["config_warning", "connections_limited", "worker_serves"]);
 
-/** The first and the last instant of a process in the logs. */
-type Served = { readonly firstMs: number; readonly lastMs: number };
-
 /** `gateway` is its name, which lines of older versions lack. */
-export type LoggedProcess = Served & { readonly gateway: unknown; lastMs: number };
+export type LoggedProcess = LineSpan & { readonly gateway: unknown; lastMs: number };
 
 /** The processes that served by the logs, and those of them that ended without a last line. */
 export class LoggedProcesses {
@@ -22,7 +19,7 @@ export class LoggedProcesses {
   #names: ReadonlySet<unknown> = new Set();
   /** When each worker began to serve. */
   readonly #workersMs = new Map<string, number>();
-  readonly #workersLost: Served[] = [];
+  readonly #workersLost: LineSpan[] = [];
 
   /** The process whose lines are read, as far as it is known. */
   get current(): LoggedProcess | undefined {
@@ -104,7 +101,7 @@ export class LoggedProcesses {
  * The end of the first process that may have charged requests of the period without a line. A tunnel
  * may have been open since the process began to serve.
  */
-function lastServed(served: readonly Served[], { fromMs, toMs }: Period): number | undefined {
+function lastServed(served: readonly LineSpan[], { fromMs, toMs }: Period): number | undefined {
   return served.find(({ firstMs, lastMs }) => {
     return lastMs + UNLOGGED_MS >= fromMs && firstMs - CLOCK_MS < toMs;
   })?.lastMs;
