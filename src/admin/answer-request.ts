@@ -15,6 +15,7 @@ import {
   type AdminResponse,
   jsonResponse,
   methodNotAllowed,
+  notFound,
   problemResponse,
   withoutWorkers,
 } from "./http/response.ts";
@@ -86,8 +87,7 @@ async function answerOpen(deps: AnswerDeps, method: string, path: string): Promi
   };
   const file = await findPageFile(path);
   const row = rows[path] ?? (file ? () => file : readinessOf(deps, path));
-  if (row === undefined)
-    return problemResponse("not_found", "There is nothing here: see / for what is");
+  if (row === undefined) return notFound();
   return method === "GET" || method === "HEAD" ? row() : methodNotAllowed(["GET", "HEAD"]);
 }
 

@@ -1,5 +1,5 @@
 import { isAccountName } from "../../stores/quotas/account-ref.ts";
-import { type AdminResponse, methodNotAllowed, problemResponse } from "../http/response.ts";
+import { type AdminResponse, methodNotAllowed, notFound } from "../http/response.ts";
 import { API_ROUTES, type ApiRoute } from "./routes.ts";
 
 const ROWS = API_ROUTES.map((row) => ({ row, segments: row.template.split("/") }));
@@ -13,12 +13,7 @@ export function matchApiRoute(
   | { ok: false; response: AdminResponse } {
   const segments = path.split("/");
   const rows = ROWS.filter((candidate) => fits(candidate.segments, segments));
-  if (rows.length === 0) {
-    return {
-      ok: false,
-      response: problemResponse("not_found", "There is nothing here: see / for what is"),
-    };
-  }
+  if (rows.length === 0) return { ok: false, response: notFound() };
   const wanted = method === "HEAD" ? "GET" : method;
   const found = rows.find(({ row }) => row.method === wanted);
   if (found === undefined) {

@@ -103,6 +103,10 @@ export function securityFields(policy: string = POLICY): readonly string[] {
   ];
 }
 
+export function notFound(): AdminResponse {
+  return problemResponse("not_found", "There is nothing here: see / for what is");
+}
+
 export function methodNotAllowed(allow: readonly string[]): AdminResponse {
   const fields = ["Allow", allow.join(", ")];
   return problemResponse("method_not_allowed", `Here the methods are ${allow.join(", ")}`, {
