@@ -29,6 +29,19 @@ export function formatTable(
   return [bold(line(names)), ...texts.map(line)].map((text) => `${text}\n`).join("");
 }
 
+/** "minute=500 day=20000", or "" if there are none. */
+export function formatPairs(members: Readonly<Record<string, string | number>>): string {
+  return Object.entries(members)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(" ");
+}
+
+/** "  name         value" on a line for each row, below what they are about. */
+export function formatFacts(title: string, rows: readonly (readonly string[])[]): string {
+  const lines = rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`);
+  return `${title}\n${lines.join("")}`;
+}
+
 /** An instant in Unix seconds, for people: "2026-11-21 00:09:37Z". */
 export function formatInstant(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace("T", " ").replace(".000", "");

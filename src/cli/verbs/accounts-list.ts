@@ -1,12 +1,12 @@
 import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
-import type { AccountRecord } from "../../core/keys/records.ts";
+import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { unknownNameError } from "../access/unknown-names.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
-import { formatInstant, formatTable } from "../framework/table.ts";
+import { formatFacts, formatInstant, formatPairs, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
-import { GATEWAY_OPTIONS, type Verb } from "../framework/verb.ts";
+import { GATEWAY_OPTIONS, type Invocation, type Verb } from "../framework/verb.ts";
 
 const list: Verb = {
   name: "accounts list",
@@ -57,8 +57,8 @@ const show: Verb = {
 };
 
 type ListInputs = {
-  readonly records: Parameters<typeof accountReports>[1];
-  readonly invocation: Parameters<Verb["run"]>[0];
+  readonly records: Pick<Records, "keys">;
+  readonly invocation: Invocation;
   readonly terminal: Terminal;
 };
 
@@ -77,35 +77,27 @@ function accountTable(reports: readonly AccountReport[], terminal: Terminal): st
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "LIMITS", "KEYS", "STATE"];
   const rows = reports.map((report) => {
     const { account, environment, plan, keys } = report;
-    return [account, environment, plan, pairs(report.limits), keys.length, stateText(report)];
+    return [account, environment, plan, formatPairs(report.limits), keys.length, stateText(report)];
   });
   return formatTable(terminal, names, rows);
 }
 
 function accountText(report: AccountReport): string {
-  const rows = [
+  return formatFacts(report.account, [
     ["environment", report.environment],
     ["plan", report.plan],
-    ["limits", pairs(report.limits) || "those of the plan"],
+    ["limits", formatPairs(report.limits) || "those of the plan"],
     ...(report.anchor === 1 && report.anchorFrom === null ? [] : [["months", monthsText(report)]]),
-    ["metadata", pairs(report.meta) || "none"],
+    ["metadata", formatPairs(report.meta) || "none"],
     ["keys", report.keys.join(" ") || "none works"],
     ["created", formatInstant(report.created)],
     ["state", stateText(report)],
-  ];
-  const lines = rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`);
-  return `${report.account}\n${lines.join("")}`;
+  ]);
 }
 
 function monthsText({ anchor, anchorFrom }: AccountReport): string {
   const from = anchorFrom === null ? "" : ` from ${formatInstant(anchorFrom)} on`;
   return `begin on day ${anchor}${from}`;
-}
-
-function pairs(members: Readonly<Record<string, string | number>>): string {
-  return Object.entries(members)
-    .map(([name, value]) => `${name}=${value}`)
-    .join(" ");
 }
 
 function stateText({ suspended }: AccountReport): string {

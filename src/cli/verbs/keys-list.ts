@@ -12,7 +12,7 @@ import {
   readKeyFromStdin,
   withKeys,
 } from "../access/with-keys.ts";
-import { formatInstant, formatTable } from "../framework/table.ts";
+import { formatFacts, formatInstant, formatPairs, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Invocation, type Verb } from "../framework/verb.ts";
 
@@ -139,23 +139,19 @@ function keyTable(
 }
 
 function keyText(key: KeyRecord, report: KeyReport, terminal: Terminal): string {
-  const listed = (limits: Readonly<Record<string, number>>) => {
-    return Object.entries(limits).map(([window, limit]) => `${window}=${limit}`);
-  };
-  const rows = [
+  return formatFacts(report.id, [
     ["name", report.name],
     ["plan", report.plan],
     ["environment", report.environment],
     ["account", report.account],
-    ["limits", listed(report.limits).join(" ") || "those of the plan"],
-    ["caps", listed(report.caps).join(" ") || "none"],
+    ["limits", formatPairs(report.limits) || "those of the plan"],
+    ["caps", formatPairs(report.caps) || "none"],
     ["scopes", report.scopes.join(" ") || "none"],
     ["from", report.from.join(" ") || "anywhere"],
     ["created", formatInstant(report.created)],
     ["last used", lastUsedText(report.lastUsed)],
     ["state", stateText(key, terminal.now())],
-  ];
-  return `${report.id}\n${rows.map(([name = "", value]) => `  ${name.padEnd(12)} ${value}\n`).join("")}`;
+  ]);
 }
 
 function lastUsedText(day: string | null | undefined): string {
