@@ -2,7 +2,7 @@ import { formatHostPort, type HostPort } from "../core/address.ts";
 import type { Records } from "../core/keys/records.ts";
 import type { Config, ConfigChange, LoadResult } from "./config.ts";
 import { endedKeys } from "./ended-keys.ts";
-import { formatMistake, type Mistake } from "./file/mistake.ts";
+import { formatMistake, formatPlace, type Mistake } from "./file/mistake.ts";
 import { parseRedisUrl, type StoreAddress } from "./schema/addresses.ts";
 import { planChanges } from "./unserved-records.ts";
 
@@ -154,9 +154,7 @@ export function decideReload(
 }
 
 function placeOf(mistake: Mistake | undefined): string {
-  return mistake === undefined
-    ? "it has a mistake"
-    : `${mistake.file}:${mistake.line}:${mistake.column}`;
+  return mistake === undefined ? "it has a mistake" : formatPlace(mistake);
 }
 
 /** For people: `FILE:LINE:COL: message`, or the reason. */

@@ -1,5 +1,5 @@
 import { formatCount } from "../../base/messages.ts";
-import { formatMistake } from "../../config/file/mistake.ts";
+import { formatMistake, formatPlace } from "../../config/file/mistake.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
@@ -119,9 +119,7 @@ function statusText({ told, checks, hash, reached }: ShownStatus, terminal: Term
 function fileText({ checks, hash, reached }: Omit<ShownStatus, "told">): string {
   const { config, mistakes, isRemote } = reached;
   const [mistake] = mistakes;
-  if (mistake !== undefined) {
-    return `not reloaded: ${mistake.file}:${mistake.line}:${mistake.column}`;
-  }
+  if (mistake !== undefined) return `not reloaded: ${formatPlace(mistake)}`;
   if (isRemote) return "";
   if (hash !== config.hash) return "not the file as it is now";
   // The hash leaves out the content of secret files, so it is also that of a reload that was refused for one.

@@ -8,6 +8,7 @@ import {
   type PatternSegment,
 } from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
+import { formatPlace } from "../file/mistake.ts";
 import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
@@ -125,8 +126,7 @@ function nameOf({ operation: { method, template } }: PlacedOperation): string {
 }
 
 function placeOf({ findings, path }: PlacedOperation): string {
-  const { line, column } = findings.tree.placeOfKey(path);
-  return `${findings.file}:${line}:${column}`;
+  return formatPlace({ file: findings.file, ...findings.tree.placeOfKey(path) });
 }
 
 /** An operation with the pattern that it is compared by, and that pattern as one text. */

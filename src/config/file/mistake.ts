@@ -55,6 +55,11 @@ export function makeMistake(
  * One line for a mistake, in the format of compilers, so that editors can jump to it
  * (docs/reference/commands.md#mistakes).
  */
-export function formatMistake({ file, line, column, message }: Mistake): string {
-  return `${file}:${line}:${column}: ${message}`;
+export function formatMistake({ message, ...place }: Mistake): string {
+  return `${formatPlace(place)}: ${message}`;
+}
+
+/** The place alone. */
+export function formatPlace({ file, line, column }: Omit<Mistake, "message">): string {
+  return `${file}:${line}:${column}`;
 }
