@@ -93,7 +93,7 @@ export class Timeouts {
    * Resolves when no exchange is in progress and none is `awaited`, or after `deadlineMs`. The end of
    * one may begin the next one, which the client had sent ahead.
    */
-  async waitUntilIdle(deadlineMs: number, awaited: () => boolean = no): Promise<void> {
+  async waitUntilIdle(deadlineMs: number, awaited = () => false): Promise<void> {
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;
@@ -125,8 +125,6 @@ export class Timeouts {
     }
   }
 }
-
-const no = () => false;
 
 function limitMs(waiting: WaitKind, limits: EdgeLimits): number {
   switch (waiting) {
