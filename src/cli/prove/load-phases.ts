@@ -9,7 +9,7 @@ import type { ProofReport, ProveOptions } from "./judge/proof-report.ts";
 import { LoadGenerator } from "./load-generator.ts";
 import { judgeAll } from "./load-judge.ts";
 import type { ChildHandle, GatewayChild } from "./trial/processes.ts";
-import { delayAnswers, type StoreProxy } from "./trial/store-proxy.ts";
+import { delayAnswers, type PauseControl, type StoreProxy } from "./trial/store-proxy.ts";
 
 /** The time within which the store comes back and everything admitted without it is charged. */
 export const SETTLE_MS_MAX = 10_000;
@@ -50,13 +50,14 @@ class LoadPhases {
   readonly #parts: LoadPhasesOptions;
   /** The gateways that requests are sent to. */
   readonly #alive: GatewayChild[];
-  readonly #pause: (ms: number) => Promise<unknown>;
+  readonly #waiting: PauseControl;
 
   constructor(parts: LoadPhasesOptions) {
     const { signal } = parts.options;
     this.#parts = parts;
     this.#alive = [...parts.gateways];
-    this.#pause = (ms) => sleep(ms, undefined, { signal }).catch(() => {});
+    const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {});
+    this.#waiting = { pause, signal };
   }
 
   async run(): Promise<Disturbances> {
@@ -69,12 +70,12 @@ class LoadPhases {
       clients.filter(({ plan }) => plan !== "polite"),
       clients.filter(({ plan }) => plan === "polite"),
     );
-    await this.#pause(phaseMs);
+    await this.#waiting.pause(phaseMs);
     await this.#delayAnswers(phaseMs);
     const storeAwayMs = await this.#disturbStore(phaseMs);
-    await this.#pause(phaseMs);
+    await this.#waiting.pause(phaseMs);
     const gatewaysKilled = await this.#killOne();
-    await this.#pause(phaseMs);
+    await this.#waiting.pause(phaseMs);
     await this.#untilEnough();
     // A master that was replaced accepts writes for a while. They are lost in the end.
     const failover = await failoverLoss.outcome();
@@ -97,13 +98,13 @@ class LoadPhases {
 
   async #delayAnswers(phaseMs: number): Promise<void> {
     const { proxy, options } = this.#parts;
-    const { fault, signal, tell } = options;
+    const { fault, tell } = options;
     if (proxy === undefined || (fault !== undefined && fault !== "late")) {
-      await this.#pause(phaseMs);
+      await this.#waiting.pause(phaseMs);
       return;
     }
     tell("Delaying single answers of the store");
-    await delayAnswers(proxy, phaseMs, { pause: this.#pause, signal });
+    await delayAnswers(proxy, phaseMs, this.#waiting);
   }
 
   /** Stops the store, or has it fail over. Gives for how many milliseconds it was stopped. */
@@ -114,7 +115,7 @@ class LoadPhases {
       tell("Taking the store away");
       const awayMs = Math.min(AWAY_MS_MAX, phaseMs);
       redis.process.kill("SIGSTOP");
-      await this.#pause(awayMs);
+      await this.#waiting.pause(awayMs);
       redis.process.kill("SIGCONT");
       await this.#untilBack();
       return awayMs;
@@ -123,19 +124,19 @@ class LoadPhases {
       tell("Having the store fail over");
       failoverLoss.begin(Date.now(), failOver());
     }
-    await this.#pause(phaseMs);
+    await this.#waiting.pause(phaseMs);
     return 0;
   }
 
   /** Kills the last gateway if there are several. Gives how many it killed. */
   async #killOne(): Promise<number> {
     const { gateways, killLoss, options, outages } = this.#parts;
-    const { fault, tell, signal } = options;
+    const { fault, tell } = options;
     if (this.#alive.length === 1 || fault !== undefined) return 0;
     const doomed = this.#alive.at(-1) as GatewayChild;
     // A gateway that is killed loses what it has not charged yet.
     await this.#untilBack();
-    await outages.untilCharged(doomed, SETTLE_MS_MAX, this.#pause, signal);
+    await outages.untilCharged(doomed, SETTLE_MS_MAX, this.#waiting);
     tell("Killing a gateway");
     this.#alive.pop();
     const name = String(gateways.indexOf(doomed));
@@ -151,13 +152,13 @@ class LoadPhases {
     const { checker, options } = this.#parts;
     const untilMs = Date.now() + FURTHER_MS_MAX;
     while (!checker.hasSeenEnough && !options.signal.aborted && Date.now() < untilMs) {
-      await this.#pause(100);
+      await this.#waiting.pause(100);
     }
   }
 
   /** Resolves when every gateway that reported an outage has reported its end. */
   async #untilBack(): Promise<void> {
-    await this.#pause(100);
-    await this.#parts.outages.untilBack(SETTLE_MS_MAX, this.#pause, this.#parts.options.signal);
+    await this.#waiting.pause(100);
+    await this.#parts.outages.untilBack(SETTLE_MS_MAX, this.#waiting);
   }
 }

@@ -52,16 +52,16 @@ describe("when gateways decided without the store", () => {
       if (pauses === 5) outages.onLogLine("b", { ...LINE, kind: "store_back" });
       assert.ok(pauses <= 5, "both are back");
     };
-    await outages.untilBack(60_000, pause, stopping.signal);
+    await outages.untilBack(60_000, { pause, signal: stopping.signal });
     assert.equal(pauses, 0, "none was away");
     for (const gateway of ["a", "b"]) outages.onLogLine(gateway, { ...LINE, kind: "store_away" });
-    await outages.untilBack(60_000, pause, stopping.signal);
+    await outages.untilBack(60_000, { pause, signal: stopping.signal });
     assert.equal(pauses, 5);
     outages.onLogLine("a", { ...LINE, kind: "store_away" });
-    await outages.untilBack(0, pause, stopping.signal);
+    await outages.untilBack(0, { pause, signal: stopping.signal });
     assert.deepEqual([pauses, outages.isOpen], [5, true]);
     stopping.abort();
-    await outages.untilBack(60_000, pause, stopping.signal);
+    await outages.untilBack(60_000, { pause, signal: stopping.signal });
     assert.equal(pauses, 5, "the proof was stopped");
   });
 
@@ -125,14 +125,14 @@ describe("when gateways decided without the store", () => {
     const pause = async () => {
       counts.owed -= 1;
     };
-    await outages.untilCharged(gateway, 0, pause, stopping.signal);
+    await outages.untilCharged(gateway, 0, { pause, signal: stopping.signal });
     assert.equal(counts.owed, 2, "no time for it");
-    await outages.untilCharged(gateway, 60_000, pause, stopping.signal);
+    await outages.untilCharged(gateway, 60_000, { pause, signal: stopping.signal });
     assert.equal(counts.owed, 0);
     assert.ok(outages.chargedUntilMs(gateway) > 0);
     counts.owed = 1;
     stopping.abort();
-    await outages.untilCharged(gateway, 60_000, pause, stopping.signal);
+    await outages.untilCharged(gateway, 60_000, { pause, signal: stopping.signal });
     assert.equal(counts.owed, 1, "the proof was stopped");
   });
 

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { eventName } from "../../../telemetry/log/logged-line.ts";
 import type { GatewayChild, LogLine } from "../trial/processes.ts";
 import type { TimeSpan } from "../trial/promises.ts";
+import type { PauseControl } from "../trial/store-proxy.ts";
 
 /** A gateway reports an outage at most this long after it began; its windows may begin before. */
 const NOTICED_MS_MAX = 1_000;
@@ -46,11 +47,7 @@ export class OutageTracker {
   }
 
   /** Resolves when no outage is open, after `withinMs`, or when the signal is aborted. */
-  async untilBack(
-    withinMs: number,
-    pause: (ms: number) => Promise<unknown>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async untilBack(withinMs: number, { pause, signal }: PauseControl): Promise<void> {
     const untilMs = Date.now() + withinMs;
     while (this.isOpen && !signal.aborted && Date.now() < untilMs) await pause(END_EVERY_MS);
   }
@@ -107,8 +104,7 @@ export class OutageTracker {
   async untilCharged(
     gateway: GatewayChild,
     withinMs: number,
-    pause: (ms: number) => Promise<unknown>,
-    signal: AbortSignal,
+    { pause, signal }: PauseControl,
   ): Promise<void> {
     const startMs = Date.now();
     while (!signal.aborted && Date.now() < startMs + withinMs) {

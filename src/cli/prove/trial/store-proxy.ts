@@ -97,7 +97,7 @@ class Hold {
 const HELD_MS = 250;
 const BETWEEN_HELD_MS = 400;
 
-type PauseControl = {
+export type PauseControl = {
   /** Resolves early when the signal is aborted. */
   readonly pause: (ms: number) => Promise<unknown>;
   readonly signal: AbortSignal;
