@@ -48,18 +48,10 @@ export function formatInstant(seconds: number): string {
 }
 
 /**
- * Comma-separated values (RFC 4180); the names come first, and each line ends in a newline. A value
- * that a spreadsheet would read as a formula is marked as text.
+ * Rows of comma-separated values (RFC 4180), each on a line. A value that a spreadsheet would read as
+ * a formula is marked as text.
  */
-export function formatCsv(
-  names: readonly string[],
-  rows: readonly (readonly (string | number)[])[],
-): string {
-  return formatCsvRows([names, ...rows]);
-}
-
-/** As `formatCsv` without the names, for rows that follow others. */
-export function formatCsvRows(rows: readonly (readonly (string | number)[])[]): string {
+export function formatCsv(rows: readonly (readonly (string | number)[])[]): string {
   return rows.map((row) => `${row.map(cell).join(",")}\r\n`).join("");
 }
 

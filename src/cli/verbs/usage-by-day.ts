@@ -1,7 +1,7 @@
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import { withAccounts } from "../access/with-accounts.ts";
-import { formatCsv, formatCsvRows, formatTable } from "../framework/table.ts";
+import { formatCsv, formatTable } from "../framework/table.ts";
 import { showWait, type Terminal } from "../framework/terminal.ts";
 import type { Invocation, Option } from "../framework/verb.ts";
 
@@ -110,7 +110,7 @@ function asRows(invocation: Invocation, terminal: Terminal, meters: readonly str
       ...columns.map((name) => row[name] ?? 0),
       ...meters.map((name) => row.meters?.[name] ?? 0),
     ]);
-    if (asCsv) terminal.out(isFirst ? formatCsv(names, cells) : formatCsvRows(cells));
+    if (asCsv) terminal.out(formatCsv(isFirst ? [names, ...cells] : cells));
     else {
       const heads = names.map((name) => name.toUpperCase());
       terminal.out(formatTable(terminal, heads, cells));

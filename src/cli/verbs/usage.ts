@@ -3,7 +3,7 @@ import { meterNames } from "../../config/queries/meter-names.ts";
 import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
-import { type ReachedGateway, reachGateway } from "../access/reach.ts";
+import { reachGateway } from "../access/reach.ts";
 import { unknownNameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
@@ -39,7 +39,9 @@ export const usage: Verb = {
     // By day, names that have left the file may have usage.
     const unknown = unknownNameError(invocation, reached.config, { accounts: [] });
     if (isByDay(invocation)) {
-      return usageByDay(invocation, terminal, { meters: metersOf(reached), unknown });
+      // Without a gateway, a file with mistakes has the meters of its sound part.
+      const { config, meters = meterNames(config) } = reached;
+      return usageByDay(invocation, terminal, { meters, unknown });
     }
     const filter = unknown ?? readFilter(invocation);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
@@ -50,11 +52,6 @@ export const usage: Verb = {
     });
   },
 };
-
-/** The meters, of a file with mistakes those in its sound part. */
-function metersOf({ config, meters }: ReachedGateway): readonly string[] {
-  return meters ?? meterNames(config);
-}
 
 async function usageOfOne(id: string, invocation: Invocation, terminal: Terminal): Promise<number> {
   const narrowing = FILTERS.find(
@@ -128,7 +125,7 @@ function usageCsv(reports: readonly UsageReport[]): string {
     }),
   );
   const names = ["account", "environment", "plan", "window", "used", "limit", "remaining", "reset"];
-  return formatCsv(isBilled ? [...names, "included", "overage"] : names, rows);
+  return formatCsv([isBilled ? [...names, "included", "overage"] : names, ...rows]);
 }
 
 function overageText({ included, overage = 0 }: WindowReport): string {

@@ -127,7 +127,7 @@ describe("comma-separated values", () => {
     const texts = ["=1+1", "+1", "-1", "@sum", "\t1", "\r1", ...plain];
     const rows = texts.map((text) => [text, -1]);
     assert.equal(
-      formatCsv(["name", "units"], rows),
+      formatCsv([["name", "units"], ...rows]),
       [
         "name,units",
         ...["'=1+1,-1", "'+1,-1", "'-1,-1", "'@sum,-1", "'\t1,-1", '"\'\r1",-1'],
