@@ -11,6 +11,7 @@ import {
   type PostFailure,
   postSigned,
   type Receiver,
+  retryPauseMs,
 } from "../../telemetry/log/signed-post.ts";
 import { type AccountDay, usageMessage } from "./usage-event.ts";
 
@@ -30,8 +31,6 @@ type UsageEventSources = {
 const EVERY_MS = 10_000;
 const FIRST_MS = 1_000;
 const BATCH_MAX = 100;
-const RETRY_MS = 1_000;
-const RETRY_MS_MAX = 300_000;
 /** Longer than a message and its mark may take, so that two gateways never send at once. */
 const CLAIM_MS = 30_000;
 /**
@@ -124,7 +123,7 @@ export class UsageEventSender {
 
   /** Sends what is to be sent. Resolves with the pause until the next look; never rejects. */
   async #look(): Promise<number> {
-    const { config, keys, quotas, retryMs = RETRY_MS } = this.#sources;
+    const { config, keys, quotas, retryMs } = this.#sources;
     const { events, historyMs } = config();
     if (events === undefined || historyMs === undefined || !isWanted(events)) return this.#everyMs;
     const nowMs = await quotas.readNow().catch(() => undefined);
@@ -136,7 +135,7 @@ export class UsageEventSender {
     if (outcome === "done") this.#doneDay = closedDay;
     if (outcome === "moved") return 0;
     if (outcome !== "failed") return this.#everyMs;
-    const pauseMs = Math.min(retryMs * 2 ** this.#failures, RETRY_MS_MAX);
+    const pauseMs = retryPauseMs(this.#failures, retryMs);
     this.#failures += 1;
     return pauseMs;
   }

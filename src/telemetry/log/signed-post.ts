@@ -17,6 +17,13 @@ export type Receiver = { readonly url: string; readonly secret: string };
 export type PostFailure = { readonly why: string; readonly status?: number };
 
 const ANSWER_MS_MAX = 10_000;
+const PAUSE_MS = 1_000;
+const PAUSE_MS_MAX = 300_000;
+
+/** The pause before a message is sent again. Each of the `failures` ahead of the last one doubles it. */
+export function retryPauseMs(failures: number, firstMs = PAUSE_MS): number {
+  return Math.min(firstMs * 2 ** failures, PAUSE_MS_MAX);
+}
 
 /** A pause is for the receiver that failed, and may be long: it ends where a reload names another. */
 export function isSameReceiver(one: Receiver | undefined, other: Receiver | undefined): boolean {

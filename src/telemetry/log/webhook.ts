@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { EventKind } from "./events.ts";
-import { isSameReceiver, postSigned, type Receiver } from "./signed-post.ts";
+import { isSameReceiver, postSigned, type Receiver, retryPauseMs } from "./signed-post.ts";
 
 export type WebhookSettings = Receiver & {
   /** The kinds that are sent; `all` means every kind. */
@@ -17,8 +17,6 @@ const BATCH_MAX = 100;
 const HELD_MAX = 10_000;
 /** Events within this time of each other are sent together. */
 const GATHER_MS = 100;
-const RETRY_MS = 1_000;
-const RETRY_MS_MAX = 300_000;
 const GIVE_UP_MS = 24 * 3_600_000;
 
 /** Each retry sends the same bytes under the same id, so that a receiver can recognize repeats. */
@@ -148,7 +146,7 @@ export class Webhook {
     this.#note(failure?.why);
     const late = this.#now() - message.madeMs > GIVE_UP_MS;
     if (!taken && !late) {
-      this.#wake(Math.min(RETRY_MS * 2 ** this.#tries, RETRY_MS_MAX));
+      this.#wake(retryPauseMs(this.#tries));
       this.#tries += 1;
       return;
     }
