@@ -18,7 +18,7 @@ export function reloadBlockers(change: ConfigChange, records: Records, nowMs: nu
 /** A change of something that is opened at the start needs a restart. */
 function restartChanges({ from, to }: ConfigChange): string[] {
   const settings = [
-    changed("store", storeOf(from.store), storeOf(to.store)),
+    changed("store", from.store.shown, to.store.shown),
     sameButSecret(from.store, to.store),
     changed("storePrefix", from.storePrefix, to.storePrefix),
     changed("keys", keysOf(from), keysOf(to)),
@@ -39,10 +39,6 @@ function changed(what: string, from: string, to: string): string | undefined {
   return from === to
     ? undefined
     : `Cannot change ${what} from ${from} to ${to} by a reload: ${RESTART}`;
-}
-
-function storeOf(store: StoreAddress): string {
-  return store.kind === "memory" ? "memory" : store.shown;
 }
 
 /** Why the store cannot change if only the credentials differ, which no shown address reveals. */

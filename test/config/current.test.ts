@@ -115,7 +115,7 @@ describe("the shipped configuration", () => {
     assert.deepEqual(loaded.ok ? loaded.warnings : loaded.mistakes, []);
     assert.ok(loaded.ok);
     const { config } = loaded;
-    assert.deepEqual(config.store, { kind: "memory" });
+    assert.deepEqual(config.store, { kind: "memory", shown: "memory" });
     assert.deepEqual(config.keys, {
       in: "file",
       path: fileURLToPath(new URL("../../data/keys.json", import.meta.url)),

@@ -35,7 +35,7 @@ describe("loadConfig fills in", () => {
     assert.equal(stateFile, join(file, "../data/state.json"));
     assert.deepEqual(plans.get("free"), [{ window: "minute", limit: 60 }]);
     assert.deepEqual(rest, {
-      store: { kind: "memory" },
+      store: { kind: "memory", shown: "memory" },
       storePrefix: "tg",
       onStoreFailure: "local",
       expectedGateways: 1,

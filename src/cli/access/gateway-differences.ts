@@ -96,7 +96,7 @@ export async function gatewayWithSameRecords(config: Config): Promise<string | u
 }
 
 function ownPlace({ store, storePrefix }: Config): string {
-  return placeOf({ store: store.kind === "memory" ? "memory" : store.shown, storePrefix });
+  return placeOf({ store: store.shown, storePrefix });
 }
 
 /** The masked address and the prefix. Another program may answer, so nothing moves the cursor. */

@@ -277,5 +277,5 @@ function storeError({ store }: Config, error: unknown): string {
   if (why.startsWith("Cannot read the keys in ")) {
     return `${why}. No gateway at admin.listen has a copy of them`;
   }
-  return `Cannot ask the store ${store.kind === "memory" ? "memory" : store.shown}: ${why}`;
+  return `Cannot ask the store ${store.shown}: ${why}`;
 }

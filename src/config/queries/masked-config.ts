@@ -33,7 +33,7 @@ function shownConfig(config: Config): object {
   const { store, keys, environments, plans, bans, unauthenticated, admin } = config;
   return {
     ...config,
-    store: store.kind === "memory" ? "memory" : store.shown,
+    store: store.shown,
     keys: keys.in === "redis" ? "redis" : keys.path,
     environments: Object.fromEntries(environments.map((one) => [one.name, shownEnvironment(one)])),
     plans: Object.fromEntries([...plans.keys()].map((name) => [name, shownPlan(config, name)])),

@@ -91,7 +91,7 @@ const NODE =
  * rediss instead of redis for TLS (docs/configuration.md#the-file).
  */
 export function parseStoreAddress(text: string): ParseResult<StoreAddress> {
-  if (text === "memory") return { value: { kind: "memory" } };
+  if (text === "memory") return { value: { kind: text, shown: text } };
   const read = parseRedisUrl(text);
   if (!("value" in read)) return read;
   const { kind } = read.value;
@@ -194,7 +194,7 @@ function loginOf(text: string): readonly [string, string | undefined] | undefine
 
 /** Secrets are only in `url`; `shown` is the same without them, for people and logs. */
 export type StoreAddress =
-  | { readonly kind: "memory" }
+  | { readonly kind: "memory"; readonly shown: "memory" }
   | {
       readonly kind: "redis" | "sentinel" | "cluster";
       readonly url: string;

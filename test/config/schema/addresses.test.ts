@@ -64,7 +64,7 @@ describe("a store address", () => {
   });
 
   it("memory is one", () =>
-    assert.deepEqual(found(parseStoreAddress("memory")), { kind: "memory" }));
+    assert.deepEqual(found(parseStoreAddress("memory")), { kind: "memory", shown: "memory" }));
 
   const wrong = [
     "",
