@@ -60,6 +60,43 @@ test("2.4 SIGTERM in flight: drain, closed: what runs is served, what comes late
   assert.deepEqual(new Set(charged), new Set(["200: 1", "503: 0"]));
 });
 
+test("2.4 SIGTERM in flight: drain, closed: connections without a request end at once if none is under way", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "1h" } } });
+  const { key } = await house.issue();
+  await using fresh = await openClient(house.port);
+  await using kept = await openClient(house.port);
+  assert.equal((await kept.ask({ key })).status, 200);
+  await house.gateway.stop();
+  assert.deepEqual(await Promise.all([fresh.ended, kept.ended]), ["closed", "closed"]);
+});
+
+test("2.4 SIGTERM in flight: drain, closed: connections without a request end when the last one under way has ended", async () => {
+  await using house = await startTestGateway({ config: { limits: { drain: "1h" } } });
+  const { key } = await house.issue();
+  let answerNow = () => {};
+  house.backend.answer((_seen, response) => {
+    answerNow = () => void response.end("late");
+  });
+  await using busy = await openClient(house.port);
+  await using idle = await openClient(house.port);
+  await using asking = await openClient(house.port);
+  let isIdleEnded = false;
+  const ended = idle.ended.then((how) => {
+    isIdleEnded = true;
+    return how;
+  });
+  const slow = busy.ask({ key });
+  await eventually(() => house.backend.seen.length === 1);
+  const stopped = house.gateway.stop();
+  await untilRefused(house.port);
+  assert.equal((await asking.ask({ key })).status, 503);
+  assert.ok(!isIdleEnded);
+  answerNow();
+  assert.equal((await slow).status, 200);
+  assert.equal(await ended, "closed");
+  await stopped;
+});
+
 test("a balancer sees a drain in /readyz, by the text of docs/operations.md, and never in /livez, though the port is closed", async () => {
   const [, text = ""] = /look for `("draining":[^`]+)`/.exec(readPage("docs/operations.md")) ?? [];
   assert.ok(text, "the page names a text");
