@@ -139,6 +139,15 @@ test("103 passes, at most 8 a response; 102 is dropped", async () => {
   assert.deepEqual(first.fields, [["Link", "</a.css>; rel=preload"]]);
 });
 
+test.each([102, 104, 150, 199])(
+  "a %i is dropped, and the response behind it passes",
+  async (status) => {
+    const interim = `HTTP/1.1 ${status} X\r\nLocation: /v1/uploads/7\r\n\r\n`;
+    const answer = await answered(`${interim}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`);
+    assert.deepEqual([answer.status, answer.body.toString(), answer.interim], [200, "ok", []]);
+  },
+);
+
 test("a 103 has no field of framing or of the connection", async () => {
   const hint =
     "HTTP/1.1 103 Early Hints\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\nKeep-Alive: a\r\n" +
