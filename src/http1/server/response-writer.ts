@@ -166,14 +166,13 @@ export class ResponseWriter {
   }
 
   /**
-   * Ends the connection in the middle of a response, so that the client can tell. If the end of the
-   * connection would mark the end of the body, it sends a reset.
+   * Ends the connection in the middle of a response, so that the client can tell. To HTTP/1.0 the end
+   * of a connection is the end of a body without a length, so such a client gets a reset in any case.
    */
   cut(): void {
     const socket = this.#socket;
-    const isDelimitedByClose = this.#hasBody && !this.#chunked && !Number.isFinite(this.#bodyLeft);
     // Over TLS too: nginx and others take an end without a close_notify for an orderly one.
-    if (isDelimitedByClose) socket.resetAndDestroy();
+    if (this.#hasBody && this.request.version === "1.0") socket.resetAndDestroy();
     else socket.destroy();
   }
 

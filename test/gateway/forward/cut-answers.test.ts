@@ -64,6 +64,17 @@ test("an answer that is delimited by the close and ends in a reset never looks c
   await house.law({ connectionsFailed: true });
 });
 
+test("an HTTP/1.0 client gets a reset where the backend breaks off an answer, with a length too", async () => {
+  for (const framing of ["Content-Length: 20", "Transfer-Encoding: chunked"]) {
+    const piece = framing.startsWith("Content") ? "half" : "4\r\nhalf\r\n";
+    serve = (socket) => socket.end(`HTTP/1.1 200 OK\r\n${framing}\r\n\r\n${piece}`);
+    const old = await ask("1.0");
+    assert.match(old.text, /half$/, framing);
+    assert.match(old.error, /ECONNRESET/, framing);
+    assert.equal((await ask("1.1")).error, "", framing);
+  }
+});
+
 test("an answer that is delimited by the close and ends in good order is whole", async () => {
   serve = (socket) => socket.end(HALF);
   assert.match((await ask("1.1")).text, /half of it\r\n0\r\n\r\n$/);
