@@ -66,6 +66,35 @@ describe("A head", () => {
     });
   });
 
+  it("with several faults is refused for the first in the order of the page", () => {
+    const many = Array.from({ length: LIMITS.headerCount }, () => ["X", ""]).flat();
+    const [odd, coded, expecting] = [
+      ["Host", "a b"],
+      ["Transfer-Encoding", "gzip"],
+      ["Expect", "x"],
+    ];
+    const refused = (fields: readonly (readonly string[])[], method = "POST") =>
+      told(validateHead(raw(fields.flat(), { method }), LIMITS));
+    assert.deepEqual(
+      [
+        refused([odd, odd, coded, expecting, many], "FOO"),
+        refused([odd, odd, coded, expecting], "FOO"),
+        refused([odd, coded, expecting], "FOO"),
+        refused([odd, coded, expecting]),
+        refused([HOST, coded, expecting]),
+        refused([HOST, expecting]),
+      ],
+      [
+        "headers_too_large: too many",
+        "bad_request: more than one host",
+        "not_implemented: unknown method",
+        "bad_request: malformed Host",
+        "not_implemented: transfer coding",
+        "expectation_failed",
+      ],
+    );
+  });
+
   for (const name of [
     ...["Host", "Authorization", "Content-Length", "Transfer-Encoding", "Content-Type", "Expect"],
     "Upgrade",
