@@ -4,6 +4,7 @@ import type { PlanSettings } from "../../config/load/build.ts";
 import { type AccountRecord, effectiveLimits, isAddressName } from "../../core/keys/records.ts";
 import type { Calendar } from "../../core/quota/calendar.ts";
 import { holdIn } from "../../core/quota/explain.ts";
+import { effectiveMeters } from "../../core/quota/meters.ts";
 import {
   isDifferent,
   type ReplayDifference,
@@ -51,6 +52,12 @@ export class TrafficReplay {
   readonly #left = new Map<string, number>();
   readonly #moved = new Set<string>();
   readonly #unknown = new Set<string>();
+  /** Meters that may refuse requests which are tried. */
+  readonly #meters = new Set<string>();
+  /** The numbers of accounts with a refused request whose key had limits of its own. */
+  readonly #capped = new Set<number>();
+  /** Accounts with such a request that may be admitted now. */
+  readonly #eased = new Set<string>();
   #longest: WindowName | undefined;
 
   constructor(trial: Trial) {
@@ -79,6 +86,7 @@ export class TrafficReplay {
     const kind = this.#kindOf(line, owner);
     if (kind === undefined) return;
     const number = this.#numberOf(owner);
+    if (line.windows?.some(([name]) => name.startsWith("key."))) this.#capped.add(number);
     const atMs = line.decidedAt ?? line.time - line.durationMs;
     this.#log.add(number, { atMs, kind, outcome });
   }
@@ -90,6 +98,7 @@ export class TrafficReplay {
       // Addresses have no strikes and no bans.
       const bans = isAddressName(of.account) ? undefined : this.#trial.plans.bans;
       const difference = replay(asks, this.#kinds, bans);
+      if (difference.admitted > 0 && this.#capped.has(number)) this.#eased.add(of.account);
       if (isDifferent(difference)) yield { ...of, ...difference };
     }
   }
@@ -106,6 +115,20 @@ export class TrafficReplay {
   /** The calendars of its accounts. */
   get calendars(): readonly Calendar[] {
     return [...this.#limits.values()].flatMap(({ calendar }) => (calendar ? [calendar] : []));
+  }
+
+  /** The limits of tried requests that are not tried themselves, in words. Complete after `tried`. */
+  untried(): string[] {
+    const told: string[] = [];
+    if (this.#meters.size > 0) {
+      told.push(`meters are not tried, and may refuse further requests: ${someOf(this.#meters)}`);
+    }
+    if (this.#eased.size > 0) {
+      told.push(
+        `limits of one key are not tried, and may refuse requests that are told as eased: ${someOf(this.#eased)}`,
+      );
+    }
+    return told;
   }
 
   /** Requests that could not be replayed, or only with changes, in words. */
@@ -147,6 +170,10 @@ export class TrafficReplay {
   #kindOf(line: LoggedRequest, owner: ReplayOwner): number | undefined {
     const own = this.#limitsOf(owner);
     if (own === undefined) return undefined;
+    for (const meter of Object.keys(line.meters ?? line.holds ?? {})) {
+      // A plan without a meter of the operation refuses the request.
+      if (!own.meters.has(meter)) this.#meters.add(`${meter} of plan ${owner.plan}`);
+    }
     const { cost = 1 } = line;
     const operation = operationOf(line);
     const further = this.#operations.get(operation) ?? NONE;
@@ -171,17 +198,24 @@ export class TrafficReplay {
     const id = hasOwn ? `${plan} ${account}` : plan;
     let owned = this.#limits.get(id);
     if (owned === undefined) {
-      const windows = this.#trial.plans.plans.get(plan);
-      owned = {
-        id,
-        limits: windows === undefined ? [] : effectiveLimits(windows, record?.limits ?? []),
-        calendar,
-      };
+      owned = { id, calendar, ...this.#effective(plan, record?.limits ?? []) };
       this.#limits.set(id, owned);
     }
     if (owned.limits.length > 0) return owned;
     this.#leaveOut(`not tried, since plan ${plan} has no windows for them`);
     return undefined;
+  }
+
+  #effective(plan: string, own: AccountRecord["limits"]): Pick<LimitSet, "limits" | "meters"> {
+    const { plans, planBounds } = this.#trial.plans;
+    const windows = plans.get(plan);
+    const limits = windows === undefined ? [] : effectiveLimits(windows, own);
+    const meters = effectiveMeters(planBounds.get(plan)?.meters ?? [], own);
+    for (const { name, limits: further } of meters) {
+      const mayRefuse = limits.length > 0 && further.some(({ observed }) => !observed);
+      if (mayRefuse) this.#meters.add(`${name} of plan ${plan}`);
+    }
+    return { limits, meters: new Set(meters.map(({ name }) => name)) };
   }
 
   #lengthen(window: WindowName): void {
@@ -194,6 +228,8 @@ export class TrafficReplay {
 type LimitSet = {
   readonly id: string;
   readonly limits: readonly Limit[];
+  /** The names of its meters. */
+  readonly meters: ReadonlySet<string>;
   readonly calendar: Calendar | undefined;
 };
 type ReplayOwner = { readonly environment: string; readonly account: string; plan: string };

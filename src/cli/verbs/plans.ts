@@ -83,6 +83,7 @@ const tryOut: Verb = {
     const lacking = [
       ...damage,
       ...missing.describe(traffic.longest, traffic.calendars),
+      ...traffic.untried(),
       ...traffic.left(),
     ];
     return say({ invocation, terminal, tried, lacking, traffic, span: missing.span });
@@ -144,9 +145,10 @@ function say({ invocation, terminal, tried, lacking, traffic, span }: Outcome): 
   terminal.out(
     `${formatCount(requests, "request")} of ${formatCount(accounts, "account")}${when}\n`,
   );
+  const each = traffic.untried().length === 0 ? "Each" : "By what is tried, each";
   terminal.out(
     tried.length === 0
-      ? "Each would be decided as it was: no account is newly limited or banned\n"
+      ? `${each} would be decided as it was: no account is newly limited or banned\n`
       : formatTable(terminal, names, rows),
   );
   for (const one of lacking) terminal.out(`Missing: ${one}\n`);

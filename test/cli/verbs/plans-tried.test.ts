@@ -93,6 +93,45 @@ Missing: 2 accounts have no record, so limits of their own are not tried: acme, 
     assert.deepEqual(jsonOf(await none.run("--json")), nothing);
   });
 
+  it("which meters are not tried, though a lower limit, or a plan without them, would refuse requests", async () => {
+    const meters = { tokens: { hold: 20, used: 20 } };
+    const tried = async (plan: string, more: object) => {
+      await using trial = await openTrial([line("acme", 0, more)], `plans: { free: ${plan} }\n`);
+      return (await trial.run()).out.split("\n").slice(1).join("\n");
+    };
+    const same = "each would be decided as it was: no account is newly limited or banned\n";
+    const missing =
+      "Missing: meters are not tried, and may refuse further requests: tokens of plan free\n";
+    const lower = "{ minute: 60, meters: { tokens: { month: 10 } } }";
+    for (const [plan, more] of [
+      [lower, { meters }],
+      [lower, {}],
+      ["{ minute: 60 }", { meters }],
+    ] as const) {
+      assert.equal(await tried(plan, more), `By what is tried, ${same}${missing}${UNKNOWN}`);
+    }
+    const unlimited = await tried("{ minute: 60, meters: { tokens: unlimited } }", { meters });
+    assert.equal(unlimited, `E${same.slice(1)}${UNKNOWN}`);
+  });
+
+  it("that a limit of one key may refuse what a plan eases, and nothing of it where nothing is eased", async () => {
+    const windows = [
+      ["minute", 1, 1, START_S + 60],
+      ["key.day", 5, 5, START_S + 86_400],
+    ];
+    const lines = [line("acme", 0), line("acme", 1, { ...REFUSED, windows })];
+    const missing = async (minute: number) => {
+      await using trial = await openTrial(lines, `plans: { free: { minute: ${minute} } }\n`);
+      return jsonOf<{ missing: string[] }>(await trial.run("--json")).missing;
+    };
+    const [of, ...more] = await missing(9);
+    assert.equal(
+      of,
+      "limits of one key are not tried, and may refuse requests that are told as eased: acme",
+    );
+    assert.deepEqual(await missing(1), more);
+  });
+
   it("who is limited by the windows of operations, where the file is a whole configuration", async () => {
     const operation = "{ operationId: list, x-limits: { minute: 1 } }";
     const api = `openapi: 3.1.0\npaths: { /pets: { get: ${operation} } }\n`;
