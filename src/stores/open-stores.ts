@@ -6,7 +6,13 @@ import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { createMemoryQuotaStore } from "./quotas/memory/create-memory-quota-store.ts";
-import type { AdminEvent, LateBan, LateUsage, QuotaStore } from "./quotas/quota-store.ts";
+import type {
+  AdminEvent,
+  HeardReset,
+  LateBan,
+  LateUsage,
+  QuotaStore,
+} from "./quotas/quota-store.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -54,6 +60,8 @@ export type QuotaOptions = OpenOptions & {
   readonly serves?: boolean;
   /** Called when a command at one of the gateways that share the store makes a reset or a ban. */
   readonly onAdminEvent?: (event: AdminEvent) => void;
+  /** Called with each reset of windows of meters, wherever it was made. */
+  readonly onReset?: (reset: HeardReset) => void;
   /** Whether its opener logs the resets and bans that it makes itself. `onAdminEvent` implies it. */
   readonly logsOwnChanges?: boolean;
   /**

@@ -197,7 +197,7 @@ function admit(
   const { strikes, nowMs: decidedMs } = decision;
   const crossed = observe.length === 0 ? NONE_CROSSED : crossedLimits(decision, observe, request);
   const holds = holdsOf(exchange, caller, decision, limits);
-  if (holds !== undefined) open.add(caller, holds, 1);
+  if (holds !== undefined) open.add(caller, holds);
   exchange.setDecision({
     outcome: "admitted",
     charged: exchange.cost,

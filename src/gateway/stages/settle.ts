@@ -14,6 +14,6 @@ export function settleMeters(
 ): void {
   const taken = exchange.takeHolds();
   if (taken === undefined) return;
-  holds.add(taken.accountRef, taken.holds, -1);
+  holds.remove(taken.accountRef, taken.holds);
   quotas.settle(taken.accountRef, taken.holds, used);
 }

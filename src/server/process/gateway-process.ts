@@ -12,7 +12,7 @@ import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-key
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import type { LateBan } from "../../stores/quotas/quota-store.ts";
+import type { HeardReset, LateBan } from "../../stores/quotas/quota-store.ts";
 import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
@@ -81,7 +81,9 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       logLateBan(options.log, ban);
     };
     const onCall = (tookMs: number) => metrics.storeCall(tookMs);
-    const serving = { serves: true, onAdminEvent, onLateUsage, onLateBan, onCall };
+    const holds = new OpenHolds();
+    const onReset = (reset: HeardReset) => holds.reset(reset);
+    const serving = { serves: true, onAdminEvent, onReset, onLateUsage, onLateBan, onCall };
     const quotas = await openQuotaStore(config, { now, report, ...serving });
     closers.push(() => quotas.close());
     const stores = {
@@ -91,7 +93,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
       recent: new RecentEvents(),
       telemetry: new Telemetry(options.log),
     };
-    const dataPlane = new GatewayProcess(config, { ...options, now, overages }, stores);
+    const dataPlane = new GatewayProcess(config, { ...options, now, overages, holds }, stores);
     configInForce = () => dataPlane.config;
     const running = new RunningGateway(config, options, stores, dataPlane);
     closers.push(() => dataPlane.close());
@@ -107,7 +109,11 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   }
 }
 
-type ProcessOptions = StartOptions & { now: () => number; overages: OverageEvents };
+type ProcessOptions = StartOptions & {
+  now: () => number;
+  overages: OverageEvents;
+  holds: OpenHolds;
+};
 
 /** The data plane of a gateway that is this process. */
 class GatewayProcess implements DataPlane {
@@ -221,7 +227,7 @@ type Parts = GatewayStores & {
 /** The parts that all listeners of this process share. */
 function gatewayOf(
   config: Config,
-  { log, now: machineNow, overages }: ProcessOptions,
+  { log, now: machineNow, overages, holds }: ProcessOptions,
   { keys, quotas, metrics, telemetry, diagnostics, activityRecorder, inForce }: Parts,
 ): GatewayContext {
   const now = storeNow(machineNow, quotas);
@@ -235,7 +241,7 @@ function gatewayOf(
       onFound: (key, usedIn, day) => void logKeyElsewhere({ log, quotas }, key, { usedIn, day }),
     }),
     concurrency: new ConcurrencyLimiter(),
-    holds: new OpenHolds(),
+    holds,
     anonymousClients: new AnonymousClients(),
     usageReports: new UsageReportCache(),
     isTrusted: addressMatcher(config.trustedProxies),

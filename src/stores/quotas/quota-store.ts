@@ -117,6 +117,17 @@ export type BanCause = {
   readonly strikesMs: readonly number[];
 };
 
+/** The windows of meters of an account that a reset has set to 0, by their counters. */
+export type HeardReset = Pick<ResetEvent, "accountRef" | "atMs"> & {
+  readonly counters: readonly string[];
+};
+
+/** The reset as gateways hear of it; undefined if none of its windows is one of a meter. */
+export function heardReset({ accountRef, atMs, windows }: ResetEvent): HeardReset | undefined {
+  const counters = windows.map(({ counter }) => counter).filter((one) => one.startsWith("#"));
+  return counters.length === 0 ? undefined : { accountRef, atMs, counters };
+}
+
 /** A ban that people imposed, as it is reported, or the end of a ban that they lifted. */
 export type BanEvent = {
   readonly accountRef: AccountRef;

@@ -98,10 +98,10 @@ describe("a refusal from memory", () => {
     const open = new OpenHolds();
     const holds = { id: "r", plan: "p", meters: [], windows: [tokens], decidedMs: NOON };
     assert.equal(refuse(windows, {}, open).refusal.code, "rate_limited");
-    open.add(CALLER, holds, 1);
+    open.add(CALLER, holds);
     assert.equal(refuse(windows, {}, open).refusal.code, "meter_held");
     assert.deepEqual(refuse(windows, {}, open).facts.refusal?.holds, { tokens: 10 });
-    open.add(CALLER, holds, -1);
+    open.remove(CALLER, holds);
     assert.equal(refuse(windows, {}, open).refusal.code, "rate_limited");
   });
 });

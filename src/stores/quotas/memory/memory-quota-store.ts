@@ -12,17 +12,19 @@ import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
-import type {
-  AccountBan,
-  BanCause,
-  ChargeResult,
-  ImposedBan,
-  LateUsage,
-  OddCharges,
-  QuotaStore,
-  ResetScope,
-  ResetWindow,
-  StorePolicy,
+import {
+  type AccountBan,
+  type BanCause,
+  type ChargeResult,
+  type HeardReset,
+  heardReset,
+  type ImposedBan,
+  type LateUsage,
+  type OddCharges,
+  type QuotaStore,
+  type ResetScope,
+  type ResetWindow,
+  type StorePolicy,
 } from "../quota-store.ts";
 import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
@@ -48,6 +50,8 @@ export type MemoryQuotaStoreOptions = {
   readonly bans?: BanPolicy | undefined;
   /** Called when counts rose by what requests used beyond their holds. */
   readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
+  /** Called with each reset of windows of meters. */
+  readonly onReset?: ((reset: HeardReset) => void) | undefined;
   /**
    * The most accounts that are kept, and the most client addresses. Beyond it those of the kind that
    * were idle longest are dropped.
@@ -255,7 +259,11 @@ export class MemoryQuotaStore implements QuotaStore {
     const entry = this.#accounts.find(accountRef);
     if (entry === undefined) return [];
     this.#saver.changed = true;
-    return resetCounters(entry, scope, this.#now());
+    const atMs = this.#now();
+    const windows = resetCounters(entry, scope, atMs);
+    const heard = heardReset({ accountRef, atMs, windows });
+    if (heard !== undefined) this.#options.onReset?.(heard);
+    return windows;
   }
 
   whyUnsaved(): Promise<string | undefined> {

@@ -5,7 +5,7 @@ import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../charge-reports.ts";
 import type { CountCorrections } from "../count-corrections.ts";
 import type { OutageHandler } from "../outage-handler.ts";
-import type { AdminEvent, LateBan, LateUsage } from "../quota-store.ts";
+import type { AdminEvent, HeardReset, LateBan, LateUsage } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
@@ -43,6 +43,8 @@ export type RedisQuotaStoreOptions = {
    * only.
    */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /** Called with each reset of windows of meters, also by other gateways and by commands. */
+  readonly onReset?: ((reset: HeardReset) => void) | undefined;
   /**
    * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
    * leaves its own changes to the gateways.

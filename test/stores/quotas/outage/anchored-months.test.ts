@@ -115,7 +115,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
     const decisionCache = new DecisionCache(() => nowMs);
     const start = (learn: InvalidationSubscriberOptions["learn"]): InvalidationPublisher => {
       const nothing = () => undefined;
-      const change = { invalidate: nothing, distrust: nothing, pending: nothing };
+      const change = { invalidate: nothing, distrust: nothing, pending: nothing, reset: nothing };
       const more = { ...change, probed: nothing, tellDenied: nothing };
       const channel = createInvalidationChannel("told");
       const publisher = new InvalidationPublisher(quotaClient, nothing, channel);

@@ -4,11 +4,20 @@ import { type StoreFailure, toStoreFailure } from "../../../redis/store-failure.
 import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
 import { type DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
 import type { WindowTotal } from "../../count-corrections.ts";
-import type { AdminEvent } from "../../quota-store.ts";
+import { type AdminEvent, type HeardReset, heardReset } from "../../quota-store.ts";
 import type { QuotaClient } from "../quota-client.ts";
 import { parseBan } from "../stored-bans.ts";
-import { type BanChange, banChangeOf, type ToldBan } from "./invalidation-message.ts";
-import { createInvalidationChannel, InvalidationPublisher } from "./invalidation-publisher.ts";
+import {
+  type BanChange,
+  banChangeOf,
+  type ToldBan,
+  type ToldReset,
+} from "./invalidation-message.ts";
+import {
+  createInvalidationChannel,
+  InvalidationPublisher,
+  type ToldChange,
+} from "./invalidation-publisher.ts";
 import {
   InvalidationSubscriber,
   type InvalidationSubscriberOptions,
@@ -21,7 +30,8 @@ export type AccountChangesOptions = {
   readonly decisionCache: DecisionCache;
   /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
-  /** See RedisQuotaStoreOptions. */
+  /** See RedisQuotaStoreOptions, as the next one. */
+  readonly onReset?: ((reset: HeardReset) => void) | undefined;
   readonly logsOwnChanges?: boolean | undefined;
   /** See InvalidationSubscriberOptions. */
   readonly probed: (failure: StoreFailure | undefined) => void;
@@ -52,6 +62,7 @@ export class AccountChanges {
           this.#toldBans.forget();
         }
       },
+      reset: (toldReset) => this.#hearReset(toldReset),
       distrust: () => {
         decisionCache.distrust();
         this.#toldBans.forget();
@@ -71,14 +82,14 @@ export class AccountChanges {
   async tellEverywhere(event: AdminEvent): Promise<void> {
     const { accountRef } = event;
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
-    const toldBan = toldBanOf(event);
-    const forgotten = this.#forgetOne(accountRef, toldBan);
+    const told = toldOf(event);
+    const forgotten = this.#hearOwn(accountRef, told);
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
     const id = accountId(accountRef);
-    const published = this.#publisher.publish(id, { toldBan, isPending: !logsOwnChanges });
+    const published = this.#publisher.publish(id, { told, isPending: !logsOwnChanges });
     const unpublished = await published.catch(toStoreFailure);
-    if (unpublished && logsOwnChanges) this.#publisher.publishSoon(id, toldBan);
+    if (unpublished && logsOwnChanges) this.#publisher.publishSoon(id, told);
     await forgotten;
     const failure = unpublished ?? unkept;
     if (failure) throw failure;
@@ -97,8 +108,8 @@ export class AccountChanges {
   async liftEverywhere(accountRef: AccountRef, atMs: number): Promise<void> {
     const id = accountId(accountRef);
     const toldBan = { id, atMs, ban: undefined };
-    void this.#forgetOne(accountRef, toldBan);
-    await this.#publisher.publish(id, { toldBan });
+    void this.#hearOwn(accountRef, toldBan);
+    await this.#publisher.publish(id, { told: toldBan });
   }
 
   /** See InvalidationPublisher.publishSoon. */
@@ -165,9 +176,17 @@ export class AccountChanges {
     decisionCache.endCall(call);
   }
 
-  #forgetOne(accountRef: AccountRef, toldBan: ToldBan | undefined): Promise<void> {
-    if (toldBan === undefined) return this.#forget([accountRef]);
-    return this.#forget([accountRef], banChangeOf(toldBan), [toldBan]);
+  /** Hears of a change that this gateway tells the others. */
+  #hearOwn(accountRef: AccountRef, told: ToldChange | undefined): Promise<void> {
+    if (told !== undefined && "ban" in told) {
+      return this.#forget([accountRef], banChangeOf(told), [told]);
+    }
+    if (told !== undefined) this.#hearReset(told);
+    return this.#forget([accountRef]);
+  }
+
+  #hearReset({ id, ...reset }: ToldReset): void {
+    this.#options.onReset?.({ accountRef: parseAccountId(id), ...reset });
   }
 
   #latestNow(accountRef: AccountRef): number {
@@ -195,9 +214,9 @@ export class AccountChanges {
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
         if (isUntold) {
-          const toldBan = toldBanOf(event);
-          void this.#forgetOne(event.accountRef, toldBan);
-          this.#publisher.publishSoon(accountId(event.accountRef), toldBan);
+          const told = toldOf(event);
+          void this.#hearOwn(event.accountRef, told);
+          this.#publisher.publishSoon(accountId(event.accountRef), told);
         }
         onAdminEvent(event);
       }
@@ -207,10 +226,14 @@ export class AccountChanges {
   }
 }
 
-function toldBanOf(event: AdminEvent): ToldBan | undefined {
-  if (!("imposed" in event)) return undefined;
-  const { accountRef, atMs, imposed } = event;
-  const id = accountId(accountRef);
+/** Returns the details that messages tell of a change: a reset without a window of a meter has none. */
+function toldOf(event: AdminEvent): ToldChange | undefined {
+  const id = accountId(event.accountRef);
+  if ("windows" in event) {
+    const reset = heardReset(event);
+    return reset && { id, atMs: reset.atMs, counters: reset.counters };
+  }
+  const { atMs, imposed } = event;
   if (imposed === undefined) return { id, atMs, ban: undefined };
   const { untilMs, window, offences } = imposed;
   return { id, atMs, ban: { untilMs, lengthMs: untilMs - atMs, window, offences } };

@@ -10,6 +10,13 @@ export type ToldBan = {
   readonly ban: Ban | undefined;
 };
 
+/** The windows of meters of an account that were set to 0 at `atMs`, by their counters. */
+export type ToldReset = {
+  readonly id: string;
+  readonly atMs: number;
+  readonly counters: readonly string[];
+};
+
 /** A ban that was earned or imposed, or that was lifted: neither changes a count of the account. */
 export type BanChange = "banned" | "lifted";
 const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
@@ -37,6 +44,7 @@ type AccountNews = {
   /** Undefined if more than their bans may have changed. */
   readonly banChange: BanChange | undefined;
   readonly toldBans: readonly ToldBan[];
+  readonly toldResets: readonly ToldReset[];
   readonly counts: readonly ToldCounts[];
 };
 
@@ -51,6 +59,7 @@ export function parseNews(words: readonly string[]): AccountNews {
     changed: words.filter((id) => !id.includes("=") && !id.startsWith("!") && !counted.has(id)),
     banChange: BAN_CHANGES.find((one) => words.includes(markerOf(one))),
     toldBans: parseToldBans(words),
+    toldResets: parseToldResets(words),
     counts,
   };
 }
@@ -68,9 +77,35 @@ export function formatToldBan({ id, atMs, ban }: ToldBan): string {
   return `${id} ${[BAN_MARKER, atMs, untilMs, lengthMs, field, offences].join()}`;
 }
 
-/** Whether a word of a message is the ban of the account before it. */
-export function isToldBan(text: string): boolean {
+const RESET_MARKER = "!reset";
+
+/** The account in a message and its reset, "id !reset,instant,counter,...". See `formatToldBan`. */
+export function formatToldReset({ id, atMs, counters }: ToldReset): string {
+  return `${id} ${[RESET_MARKER, atMs, ...counters].join()}`;
+}
+
+function isToldBan(text: string): boolean {
   return text.startsWith(`${BAN_MARKER},`);
+}
+
+function isToldReset(text: string): boolean {
+  return text.startsWith(`${RESET_MARKER},`);
+}
+
+/** Whether a word of a message tells more of the account before it. */
+export function isDetail(text: string): boolean {
+  return isToldBan(text) || isToldReset(text);
+}
+
+/** The resets in a message as `formatToldReset` writes them, without those that cannot be read. */
+function parseToldResets(words: readonly string[]): readonly ToldReset[] {
+  return words.flatMap((text, i) => {
+    const id = words[i - 1];
+    if (id === undefined || !isToldReset(text)) return [];
+    const [, at, ...counters] = text.split(",");
+    const atMs = Number(at);
+    return Number.isSafeInteger(atMs) ? [{ id, atMs, counters }] : [];
+  });
 }
 
 /** The bans in a message as `formatToldBan` writes them, without those that cannot be read. */

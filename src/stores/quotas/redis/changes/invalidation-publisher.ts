@@ -8,9 +8,11 @@ import {
   banChangeOf,
   formatCounts,
   formatToldBan,
+  formatToldReset,
   markerOf,
   PENDING,
   type ToldBan,
+  type ToldReset,
 } from "./invalidation-message.ts";
 import { LOGGED_MAX, loggedIds } from "./message-log.ts";
 import { EVENTS_BUCKET } from "./pending-events.ts";
@@ -79,8 +81,10 @@ export function createInvalidationChannel(prefix: string): InvalidationChannel {
   };
 }
 
+/** The change of an account that a message tells: a ban, a lift, or a reset of meters. */
+export type ToldChange = ToldBan | ToldReset;
 /** `isPending`: the change waits in the store for one gateway to report. */
-type PublishOptions = { readonly toldBan?: ToldBan | undefined; readonly isPending?: boolean };
+type PublishOptions = { readonly told?: ToldChange | undefined; readonly isPending?: boolean };
 
 /** Sends the messages of this gateway to the others. */
 export class InvalidationPublisher {
@@ -102,12 +106,13 @@ export class InvalidationPublisher {
   }
 
   /**
-   * Tells all other gateways immediately; `toldBan` is the ban of the account, if nothing but that has
+   * Tells all other gateways immediately; `told` is a ban of the account if nothing but that has
    * changed. Rejects if the store cannot be reached.
    */
-  publish(id: string, { toldBan, isPending = false }: PublishOptions = {}): Promise<void> {
-    const uncounted =
-      toldBan === undefined ? id : `${formatToldBan(toldBan)} ${markerOf(banChangeOf(toldBan))}`;
+  publish(id: string, { told, isPending = false }: PublishOptions = {}): Promise<void> {
+    const uncounted = isBan(told)
+      ? `${formatToldBan(told)} ${markerOf(banChangeOf(told))}`
+      : wordsOf(id, told);
     // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
     return this.#send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
   }
@@ -140,9 +145,9 @@ export class InvalidationPublisher {
   }
 
   /** The same soon: immediately, or together with other accounts if there are many. */
-  publishSoon(id: string, toldBan?: ToldBan): void {
-    if (toldBan === undefined) this.#told.changed.add(id);
-    else this.#told.banned.add(formatToldBan(toldBan));
+  publishSoon(id: string, told?: ToldChange): void {
+    if (isBan(told)) this.#told.banned.add(formatToldBan(told));
+    else this.#told.changed.add(wordsOf(id, told));
     if (this.#pause === undefined) this.#sendSome();
   }
 
@@ -210,6 +215,14 @@ export class InvalidationPublisher {
     clearTimeout(this.#pause);
     this.#pause = setTimeout(() => this.#sendSome(), AGAIN_PAUSE_MS).unref();
   }
+}
+
+function isBan(told: ToldChange | undefined): told is ToldBan {
+  return told !== undefined && "ban" in told;
+}
+
+function wordsOf(id: string, toldReset: ToldReset | undefined): string {
+  return toldReset === undefined ? id : formatToldReset(toldReset);
 }
 
 /** Takes up to so many out of the set, the first ones. */

@@ -3,7 +3,13 @@ import { type TellDenied, tellingDenied, tellingRefused } from "../../../redis/d
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
 import type { WindowTotal } from "../../count-corrections.ts";
 import type { QuotaClient } from "../quota-client.ts";
-import { type BanChange, PENDING, parseNews, type ToldBan } from "./invalidation-message.ts";
+import {
+  type BanChange,
+  PENDING,
+  parseNews,
+  type ToldBan,
+  type ToldReset,
+} from "./invalidation-message.ts";
 import type { InvalidationChannel } from "./invalidation-publisher.ts";
 import { MessageLog } from "./message-log.ts";
 
@@ -18,6 +24,8 @@ export type InvalidationSubscriberOptions = {
     banChange?: BanChange,
     toldBans?: readonly ToldBan[],
   ) => void;
+  /** Called with a reset of meters that another gateway or a command made. */
+  readonly reset: (toldReset: ToldReset) => void;
   /** Called when a message was missed, whose content is unknown. */
   readonly distrust: () => void;
   /** Called with counts that another gateway received at `nowMs` of the store's clock. */
@@ -103,7 +111,8 @@ export class InvalidationSubscriber {
   }
 
   #hearOf(words: readonly string[]): void {
-    const { changed, banChange, toldBans, counts } = parseNews(words);
+    const { changed, banChange, toldBans, toldResets, counts } = parseNews(words);
+    for (const toldReset of toldResets) this.#options.reset(toldReset);
     if (changed.length > 0) this.#options.invalidate(changed, banChange, toldBans);
     for (const { id, totals, nowMs } of counts) this.#options.learn(id, totals, nowMs);
   }

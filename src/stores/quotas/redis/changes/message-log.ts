@@ -1,7 +1,7 @@
 import { type TellDenied, tellingDenied } from "../../../redis/denied-rights.ts";
 import type { Link } from "../../../redis/link.ts";
 import { withTimeout } from "../../../redis/store-failure.ts";
-import { isToldBan } from "./invalidation-message.ts";
+import { isDetail } from "./invalidation-message.ts";
 
 /** The last messages that the store keeps: more than gateways send in the time of a failover. */
 export const LOGGED_MAX = 200;
@@ -20,11 +20,11 @@ type LoggedMessage = {
 
 /**
  * The accounts that the log keeps of a message: without counts, which gateways ask for again, and
- * with their bans if there is room.
+ * with their bans and resets if there is room.
  */
 export function loggedIds(what: string): string {
   const ids = what.split(" ").filter((id) => !id.includes("="));
-  const texts = [ids, ids.filter((id) => !isToldBan(id))].map((each) => each.join(" "));
+  const texts = [ids, ids.filter((id) => !isDetail(id))].map((each) => each.join(" "));
   return texts.find(({ length }) => length <= LOGGED_CHARACTERS_MAX) ?? "*";
 }
 

@@ -139,11 +139,12 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   #openChanges(): AccountChanges {
-    const { address, report, onAdminEvent, logsOwnChanges } = this.#options;
+    const { address, report, onAdminEvent, onReset, logsOwnChanges } = this.#options;
     return new AccountChanges({
       quotaClient: this.#quotaClient,
       decisionCache: this.#decisionCache,
       onAdminEvent,
+      onReset,
       logsOwnChanges,
       probed: (failure) => {
         const mayBeOver = !OF_WRITES.has(this.#failure?.code ?? "");

@@ -4,7 +4,7 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import type { Ban } from "../../../../../src/core/quota/bans.ts";
 import { type AccountRef, accountId } from "../../../../../src/stores/quotas/account-ref.ts";
 import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
-import type { BanEvent } from "../../../../../src/stores/quotas/quota-store.ts";
+import type { BanEvent, ResetEvent } from "../../../../../src/stores/quotas/quota-store.ts";
 import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/account-changes.ts";
 import { formatToldBan } from "../../../../../src/stores/quotas/redis/changes/invalidation-message.ts";
 import { loggedIds } from "../../../../../src/stores/quotas/redis/changes/message-log.ts";
@@ -172,7 +172,7 @@ describe("a gateway that hears of a ban and cannot read its account", () => {
   });
 });
 
-it("the message of a ban names its account first, and else only markers that an earlier version ignores", async () => {
+it("the message of a ban or a reset names its account first, and else only markers that an earlier version ignores", async () => {
   const prefix = randomUUID();
   await using here = open(prefix);
   const messages: string[] = [];
@@ -181,11 +181,20 @@ it("the message of a ban names its account first, and else only markers that an 
   await listener.subscribe(`${prefix}:events`);
   await here.changes.tellEverywhere(byHand(1_000, dayBan(1_000)));
   await here.changes.tellEverywhere(byHand(2_000, undefined));
-  await eventually(() => assert.equal(messages.length, 2));
+  const [day, meter] = ["day", "#tokens.month"].map((counter) => ({ counter, units: 1 }));
+  for (const windows of [[day, meter], [day]] as ResetEvent["windows"][]) {
+    await here.changes.tellEverywhere({ accountRef, atMs: 3_000, windows });
+  }
+  await eventually(() => assert.equal(messages.length, 4));
   listener.disconnect();
   assert.deepEqual(
     messages.map((text) => text.split(" ").slice(2).join(" ")),
-    [`${ID} !ban,1000,601000,600000,d,0 !banned !resets`, `${ID} !ban,2000 !lifted !resets`],
+    [
+      `${ID} !ban,1000,601000,600000,d,0 !banned !resets`,
+      `${ID} !ban,2000 !lifted !resets`,
+      `${ID} !reset,3000,#tokens.month !resets`,
+      `${ID} !resets`,
+    ],
   );
 });
 

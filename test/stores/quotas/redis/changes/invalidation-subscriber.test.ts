@@ -67,7 +67,7 @@ function open(prefix: string, how: Behind = {}, { user = "", port = server.port 
   };
   const publisher = new InvalidationPublisher(quotaClient, tellDenied, channel);
   const heard: InvalidationSubscriberOptions = {
-    ...{ quotaClient, tellDenied, pending: () => {} },
+    ...{ quotaClient, tellDenied, pending: () => {}, reset: () => {} },
     learn: (id) => seen.learned.push(id),
     invalidate: (ids = ["all"]) => seen.dropped.push(...ids),
     distrust: () => seen.dropped.push(EVERYTHING),
