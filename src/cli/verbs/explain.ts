@@ -133,6 +133,8 @@ function explanationText(explanation: Explanation, terminal: Terminal): string {
   const owner = account === null ? "" : ` of account ${account}, plan ${explanation.plan}`;
   const by = decidedBy === null ? "" : ` (${decidedBy})`;
   const when = decidedAt === null ? "" : `, decided ${formatInstant(decidedAt)}${by}`;
+  const settled =
+    code === "meter_held" ? ", or as soon as requests under way have given enough back" : "";
   return [
     `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
     `${rule}\n`,
@@ -142,7 +144,7 @@ function explanationText(explanation: Explanation, terminal: Terminal): string {
       : `Strikes: ${strikes}${ban === null ? "" : `; banned until ${formatInstant(ban.until)}`}\n`,
     passesAt === null
       ? ""
-      : `It would pass from ${formatInstant(passesAt)} on, by what was counted then\n`,
+      : `It would pass from ${formatInstant(passesAt)} on${settled}, by what was counted then\n`,
     explanation.config === null ? "" : `Configuration ${explanation.config}, request ${id}\n`,
   ].join("");
 }

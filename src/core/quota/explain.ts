@@ -80,6 +80,7 @@ export type Explanation = {
   readonly config: string | null;
   /**
    * The first instant at which the request would pass, by the counts of that time; null for never.
+   * A `meter_held` may pass sooner, because of a settlement.
    */
   readonly passesAt: number | null;
 };
@@ -185,7 +186,7 @@ function ruleOf(
     const takes = hold === undefined ? `the request costs ${cost}` : `the request holds ${hold}`;
     if (code === "rate_limited") return `The ${limited}, and ${takes}`;
     if (code === "meter_held") {
-      return `The ${limited} or held by requests under way, and ${takes}`;
+      return `The ${limited} or held by requests under way, and ${takes}. There may be room as soon as one of them is settled`;
     }
     if (by === "share") {
       return `This gateway's share of the ${limited}, and ${takes}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;

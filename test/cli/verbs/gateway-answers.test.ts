@@ -266,6 +266,19 @@ describe("explain tells", () => {
     assert.equal(await explained(bare), "429  GET /v1/pets\nThe share is used up\n");
   });
 
+  it("that a request which others of its account hold up may pass before its window ends", async () => {
+    const bare = { ...explanation, account: null, decidedAt: null, passesAt: NOON_S };
+    const passes = "It would pass from 2026-07-15 12:00:00Z on";
+    assert.equal(
+      await explained({ ...bare, code: "meter_held" }),
+      `429 meter_held  GET /v1/pets\nThe share is used up\n${passes}, or as soon as requests under way have given enough back, by what was counted then\n`,
+    );
+    assert.equal(
+      await explained(bare),
+      `429 rate_limited  GET /v1/pets\nThe share is used up\n${passes}, by what was counted then\n`,
+    );
+  });
+
   it("once at which place a gateway was asked that does not answer", async () => {
     await using other = await openGateway({});
     const admins = ["--admin", "http://127.0.0.1:1", "--admin", "http://127.0.0.1:1"];

@@ -260,7 +260,8 @@ describe("The rule that decided is told in words", () => {
     );
     assert.equal(
       ruleOf({ code: "meter_held", windows: TOKENS, holds: { tokens: 101 } }),
-      "The tokens.day limit is 1000 units: 900 were used or held by requests under way, and the request holds 101",
+      "The tokens.day limit is 1000 units: 900 were used or held by requests under way, and the request holds 101. " +
+        "There may be room as soon as one of them is settled",
     );
   });
 
