@@ -1,3 +1,4 @@
+import { isHopByHop } from "../../core/http/forwarded-fields.ts";
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import { type PlanMeter, windowRow } from "../../core/quota/windows.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
@@ -95,6 +96,12 @@ function hintsOf({ name, hold, max, used }: OperationMeter): string[] {
   if (used.length === 0) {
     all.push(
       `No answer tells what it used of the meter ${name}: each takes untold; name a source in used`,
+    );
+  }
+  for (const source of used) {
+    if (source.from !== "header" || !isHopByHop(source.name)) continue;
+    all.push(
+      `The field ${source.name} is of the connection to the backend, and not of the answer: it tells no use of the meter ${name}; name another field in used`,
     );
   }
   return all;

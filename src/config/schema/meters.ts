@@ -24,13 +24,18 @@ const meterName = kind.text(
   new RegExp(`^(?!(?:key|${WINDOW_NAMES.join("|")})$)[a-z][a-z0-9-]{0,31}$`),
 );
 
+/** A pointer to the whole body is empty (RFC 6901 5). */
+const WHOLE_BODY = /^(?:json|sse) ?$/;
+const USE_MEMBER =
+  "name a member of the body, as in json /usage/total_tokens: a whole body is no source";
+const USE_SOURCE = "as in header x-tokens-used, or json /usage/total_tokens (RFC 6901)";
+
 const source = kind.read("header NAME, json POINTER or sse POINTER", {
   pattern: /^(?:header [^ ]+|(?:json|sse) \/.*)$/,
   read: (text): ParseResult<MeterSource> => {
     const value = parseMeterSource(text);
-    return value === undefined
-      ? { why: "as in header x-tokens-used, or json /usage/total_tokens (RFC 6901)" }
-      : { value };
+    if (value !== undefined) return { value };
+    return { why: WHOLE_BODY.test(text) ? USE_MEMBER : USE_SOURCE };
   },
 });
 

@@ -20,6 +20,11 @@ const HOP_BY_HOP = new Set([
   "http2-settings",
 ]);
 
+/** Whether a field, named in lower case, is of one connection and not of the message. */
+export function isHopByHop(name: string): boolean {
+  return HOP_BY_HOP.has(name);
+}
+
 /**
  * Fields replaced for the backend, or not sent to it at all
  * (docs/reference/edge.md#request-fields).
