@@ -113,7 +113,7 @@ export const EVENTS = {
   sunset: row(
     "warn",
     ["env", "method", "route", "days", "sunset"],
-    "An operation is removed in `days` days, 30 or 7; `sunset` in Unix seconds",
+    "An operation is removed within `days` days, 30 or 7; `sunset` in Unix seconds",
   ),
 } as const satisfies Record<string, LogEventRow>;
 

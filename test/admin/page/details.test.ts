@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import type { Locator } from "playwright-core";
 import { describe, it } from "vitest";
-import { DEPRECATED_API as API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { cells, focused, fromNoon, openTab, textOf } from "./browser.ts";
@@ -197,41 +196,6 @@ describe("an explanation", () => {
         ...{ environment: "production", plan: "free", key: keyId, cost: "1, charged 0" },
       },
     );
-  });
-});
-
-describe("a deprecated operation", () => {
-  it("is marked as gone from its sunset on, and not before", async () => {
-    await using house = await startTestGateway({
-      environment: { api: "./api.yaml" },
-      files: { "api.yaml": API },
-    });
-    const { page } = await openTab(`${house.adminUrl}/#/deprecations`);
-    await page.getByText("GET /v1/older").waitFor();
-    const rows = await cells(page, "Deprecated operations");
-    const sunsets = Object.fromEntries(rows.map(([operation, , sunset]) => [operation, sunset]));
-    assert.match(sunsets["GET /v1/old"] ?? "", /^in [\d,]+ d$/);
-    assert.match(sunsets["GET /v1/older"] ?? "", /^gone\s+[\d,]+ d ago$/);
-  });
-
-  it("has its own requests, HEAD with GET, beside another one of the same path", async () => {
-    const operation = (id: string) => `{ operationId: ${id}, deprecated: true, responses: {} }`;
-    const paths = `paths: { /both: { get: ${operation("read")}, delete: ${operation("drop")} } }`;
-    await using house = await startTestGateway({
-      environment: { api: "./api.yaml" },
-      files: { "api.yaml": `openapi: 3.1.0\ninfo: { title: t, version: "1" }\n${paths}\n` },
-    });
-    const { key } = await house.issue();
-    for (const method of ["GET", "HEAD", "DELETE"]) await house.ask(key, "/v1/both", { method });
-    const { page } = await openTab(`${house.adminUrl}/#/deprecations`);
-    await eventually(async () => {
-      const rows = await cells(page, "Deprecated operations");
-      const requests = rows.map(([name, , , count]) => [name, count]);
-      assert.deepEqual(Object.fromEntries(requests), {
-        "GET /v1/both": "2",
-        "DELETE /v1/both": "1",
-      });
-    });
   });
 });
 

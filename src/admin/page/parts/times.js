@@ -1,8 +1,9 @@
 import { el } from "./elements.js";
-import { count } from "./format.js";
+import { count, counted } from "./format.js";
 
+const DAY_S = 86_400;
 const STEPS = [
-  [86_400, "d"],
+  [DAY_S, "d"],
   [3_600, "h"],
   [60, "min"],
   [1, "s"],
@@ -43,12 +44,27 @@ export function relative(unixSeconds) {
   return away > 0 ? `in ${text}` : `${text} ago`;
 }
 
+/** "2 days left", rounded up as the API and the command line do, and then "gone 2 d ago". */
+function daysLeft(unixSeconds) {
+  const left = unixSeconds - now();
+  if (left <= 0) return `gone ${relative(unixSeconds)}`;
+  return `${counted(Math.ceil(left / DAY_S), "day")} left`;
+}
+
 /** An instant: relative, and exact on hover and for programs. `keepTimes` keeps it up to date. */
 export function time(unixSeconds) {
   const exact = new Date(unixSeconds * 1_000).toISOString();
   const title = `${exact.slice(0, 19).replace("T", " ")} UTC`;
   const attributes = { datetime: exact, title, "data-unix": unixSeconds };
   return el("time", attributes, relative(unixSeconds));
+}
+
+/** The instant at which something goes away: the days until then. */
+export function sunsetTime(unixSeconds) {
+  const element = time(unixSeconds);
+  element.dataset.sunset = "";
+  element.textContent = daysLeft(unixSeconds);
+  return element;
 }
 
 /** An instant at which what is shown with it ends. `hasEnded` finds those that have come. */
@@ -75,7 +91,8 @@ export function exactly(instant) {
 export function keepTimes() {
   setInterval(() => {
     for (const element of document.querySelectorAll("time[data-unix]")) {
-      const text = relative(Number(element.dataset.unix));
+      const { unix, sunset } = element.dataset;
+      const text = (sunset === undefined ? relative : daysLeft)(Number(unix));
       if (element.textContent !== text) element.textContent = text;
     }
   }, 1_000);

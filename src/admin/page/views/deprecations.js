@@ -12,7 +12,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
-import { now, time } from "../parts/times.js";
+import { exactly, now, sunsetTime, time } from "../parts/times.js";
 
 /**
  * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.
@@ -64,7 +64,8 @@ function drawOperations(content, { operations, callers }, figures) {
     });
     const { sunsetMs, successor } = lifecycle;
     const requests = counted?.requests ?? 0;
-    return { environment, method, template, sunsetMs, successor, requests };
+    const isGone = sunsetMs !== undefined && sunsetMs / 1_000 <= now();
+    return { environment, method, template, sunsetMs, isGone, successor, requests };
   });
   fillOnce(content, [rows, callers], () => [
     operationsTable(rows),
@@ -93,10 +94,11 @@ function operationsTable(rows) {
   });
 }
 
-function sunsetOf({ sunsetMs }) {
+function sunsetOf({ sunsetMs, isGone }) {
   if (sunsetMs === undefined) return "no date";
-  const gone = sunsetMs / 1_000 <= now();
-  return el("span", {}, gone && badge("gone", "bad"), gone && " ", time(sunsetMs / 1_000));
+  const sunset = sunsetMs / 1_000;
+  if (!isGone) return exactly(sunsetTime(sunset));
+  return el("span", {}, badge("gone", "bad"), " ", exactly(time(sunset)));
 }
 
 /**

@@ -1,15 +1,19 @@
 import { accountLink, badge, el, fillOnce, heading, table, view } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { aWindow } from "../parts/limits.js";
-import { exactly, time } from "../parts/times.js";
+import { exactly, sunsetTime, time } from "../parts/times.js";
 
 const BAD = new Set([
   ...["ban", "key_elsewhere", "upstream_down", "store_away", "config_refused"],
   ...["keys_lost", "keys_unreadable", "keys_older", "state_file_unwritten"],
 ]);
 const GOOD = new Set(["ban_lifted", "upstream_up", "store_back", "config_reloaded"]);
-/** Members that are instants, and the word before each. */
-const INSTANTS = { until: "ends", reset: "resets", sunset: "gone" };
+/** Members that are instants, and how each is told. */
+const INSTANTS = {
+  until: (instant) => ["ends ", exactly(time(instant))],
+  reset: (instant) => ["resets ", exactly(time(instant))],
+  sunset: (instant) => [exactly(sunsetTime(instant))],
+};
 /** Members that have their own place, or mean nothing to people. */
 const PLACED = new Set([
   ...["number", "kind", "time", "gateway", "account", "plan", "env", "decidedAt", "strikes"],
@@ -78,7 +82,7 @@ function rowOf(event) {
     "div",
     { class: "names" },
     wordsOf(event),
-    instant && [` · ${INSTANTS[instant]} `, exactly(time(event[instant]))],
+    instant && [" · ", ...INSTANTS[instant](event[instant])],
   );
   return [
     exactly(time(atMs / 1_000)),
@@ -93,7 +97,7 @@ function colourOf({ kind, observed }) {
 }
 
 function wordsOf(event) {
-  const { kind, plan, env, window, percent, used, limit, key } = event;
+  const { kind, plan, env, window, percent, used, limit, key, method, route, days } = event;
   const where = [plan, env].filter(Boolean).join(" in ");
   if (kind === "quota") {
     const counts = `${count(used)} of ${count(limit)}`;
@@ -101,6 +105,7 @@ function wordsOf(event) {
     return `${percent} % of the limit of ${aWindow(window)}: ${counts}${whose} · ${where}`;
   }
   if (kind === "ban") return `${causeOf(event)} · ${where}`;
+  if (kind === "sunset") return `${method} ${route} · within ${days} days · ${where}`;
   if (kind === "account_changed") return [...newWindowsOf(event), where].join(" · ");
   const others = Object.entries(event).filter(([name]) => !PLACED.has(name));
   const texts = others.map(([name, value]) => `${name} ${value}`);
