@@ -357,16 +357,17 @@ describe("a deprecated operation", () => {
     const { key } = await own.issue();
     for (let i = 0; i < 3; i++) await (await own.ask(key, "/v1/old")).text();
     const { page } = await openTab(`${own.adminUrl}/#/deprecations`);
+    const soon = "N days left, 2126-01-01 00:00:00 UTC";
     await eventually(async () => {
       const rows = await cells(page, "Deprecated operations");
       const old = rows.filter(([operation]) => operation?.endsWith("/old"));
       assert.deepEqual(
         old.map(([operation, environment, sunset, ...others]) => {
-          return [operation, environment, sunset?.replace(/[\d,]+/, "N"), ...others];
+          return [operation, environment, sunset?.replace(/^[\d,]+/, "N"), ...others];
         }),
         [
-          ["GET /v1/old", "production", "in N d", "3", "–"],
-          ["GET /v1/shop/old", "production", "in N d", "0", "https://example.org/new"],
+          ["GET /v1/old", "production", soon, "3", "–"],
+          ["GET /v1/shop/old", "production", soon, "0", "https://example.org/new"],
           ["GET /v1/old", "staging", "no date", "0", "–"],
         ],
       );

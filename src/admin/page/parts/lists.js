@@ -5,11 +5,11 @@ import { hasEnded } from "./times.js";
 /** Names the parts of the store, the workers and the accounts missing in what is shown above. */
 export const without = (missing) => el("p", { class: "empty" }, `Incomplete, without ${missing}`);
 
-/** If changes come in a row, a list is read again at most once in this time. */
+/** If changes come in a row, what shows them is read again at most once in this time. */
 const RELOAD_MS = 2_000;
 
 /**
- * Reads a list again soon after what `stateOf(live)` returns has changed, and when `soon` is called.
+ * Reads again soon after what `stateOf(live)` returns has changed, and when `soon` is called.
  * `ends` end it.
  */
 export function follow({ live, stateOf, reload }) {
@@ -29,6 +29,9 @@ export function follow({ live, stateOf, reload }) {
   };
   return { soon, ends: [live.onChange(look), () => clearTimeout(timer)] };
 }
+
+/** Counts the changes of keys and accounts. An older gateway behind the same address does not tell it. */
+export const recordsEdition = ({ figures }) => figures?.records?.edition;
 
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
 function focusPager(element, turned) {

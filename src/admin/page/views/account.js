@@ -14,6 +14,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { changedLimits, limits, limitsText } from "../parts/limits.js";
+import { follow, recordsEdition } from "../parts/lists.js";
 import { endTime, exactly, hasEnded, time } from "../parts/times.js";
 import { drawDays } from "./days.js";
 import { createKey } from "./issue.js";
@@ -21,7 +22,7 @@ import { keysOf } from "./keys.js";
 import { drawUsage, drawWhy } from "./standing.js";
 
 const USAGE_EVERY_MS = 2_000;
-/** Another operator may change the account while this page is open. */
+/** Reads what no figures tell of: the days, and changes at an older gateway. */
 const ACCOUNT_EVERY_MS = 10_000;
 
 /**
@@ -35,6 +36,11 @@ export function accountView({ api, live, id }) {
   let keys;
   const get = inOrder((path) => api.get(path));
   const tell = (error) => {
+    if (error.status === 404) {
+      keys = undefined;
+      fillOnce(trouble, "", () => []);
+      return fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
+    }
     if (keys === undefined) fill(content);
     fillOnce(trouble, error.message, () => [failure(error, load)]);
   };
@@ -45,34 +51,32 @@ export function accountView({ api, live, id }) {
     await showUsage();
     if (usage.dataset.ban !== ban) await drawWhy({ get, id, why });
   };
-  const load = async () => {
-    try {
-      const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
-      fillOnce(trouble, "", () => []);
-      fillHead(head, { api, account, reload: load });
-      if (keys === undefined) {
-        keys = keysOf(api, account, () => load());
-        const parts = [section("Where it stands", usage, why), section("Keys", keys.element)];
-        fill(content, head, ...parts, section("Usage by day", days));
-      } else void keys.reload();
-      await showUsage();
-      await drawDays({ get, id, days });
-      await drawWhy({ get, id, why });
-    } catch (error) {
-      if (error.status !== 404) return tell(error);
-      keys = undefined;
-      fillOnce(trouble, "", () => []);
-      fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
-    }
+  const showAccount = async () => {
+    const account = await get(`/api/accounts/${encodeURIComponent(id)}`);
+    fillOnce(trouble, "", () => []);
+    fillHead(head, { api, account, reload: load });
+    if (keys !== undefined) return void keys.reload();
+    keys = keysOf(api, account, () => load());
+    const parts = [section("Where it stands", usage, why), section("Keys", keys.element)];
+    fill(content, head, ...parts, section("Usage by day", days));
   };
+  const showOthers = async () => {
+    await showUsage();
+    await drawDays({ get, id, days });
+    await drawWhy({ get, id, why });
+  };
+  const load = () => showAccount().then(showOthers).catch(tell);
   const isDue = () => trouble.hasChildNodes() || hasEnded(content);
   void load();
   const timers = [
     setInterval(() => document.hidden || void (isDue() ? load() : followUsage()), USAGE_EVERY_MS),
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
-  const ends = timers.map((timer) => () => clearInterval(timer));
-  return view([live.onRoutes(load), ...ends], trouble, content);
+  // Another operator may change the account while this page is open.
+  const reload = () => document.hidden || (keys === undefined ? load() : showAccount().catch(tell));
+  const { ends } = follow({ live, stateOf: recordsEdition, reload });
+  ends.push(live.onRoutes(load), ...timers.map((timer) => () => clearInterval(timer)));
+  return view(ends, trouble, content);
 }
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */

@@ -10,7 +10,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { count, counted } from "../parts/format.js";
-import { follow, pagedList } from "../parts/lists.js";
+import { follow, pagedList, recordsEdition } from "../parts/lists.js";
 import { time } from "../parts/times.js";
 import { createKey } from "./issue.js";
 
@@ -36,9 +36,7 @@ export function accountsView({ api, live, words = "" }) {
   const draw = (accounts) => accountsTable(accounts, words);
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
-  // An older gateway behind the same address does not tell it.
-  const stateOf = ({ figures }) => figures?.records?.edition;
-  const { ends } = follow({ live, stateOf, reload: list.reload });
+  const { ends } = follow({ live, stateOf: recordsEdition, reload: list.reload });
   const end = live.onRoutes(() => {
     void list.reload();
     void keys.learn();
