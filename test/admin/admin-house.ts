@@ -121,6 +121,7 @@ export async function openAdminHouse(options: HouseOptions = {}): Promise<AdminH
     quotas,
     checks: (environment) => state.checksOf(environment),
     reload: () => state.reloaded(),
+    notReloaded: () => [],
     metrics,
     figures: async () => ({}),
     readings: () => [],

@@ -33,6 +33,8 @@ export type ApiDeps = {
     readonly gateways: Pick<GatewayDirectory, "list">;
   };
   readonly reload: () => Promise<ReloadResult>;
+  /** All that the last reload was refused for; empty if it was not. */
+  readonly notReloaded: () => readonly string[];
   readonly log: Pick<Log, "info" | "warn" | "error">;
   readonly now: () => number;
   /** Makes every other process of this gateway read the key records now. Never rejects. */

@@ -44,6 +44,11 @@ export function showOpenApi({ deps }: ApiRequest, rows: readonly RouteSpec[]): A
   return jsonResponse(200, openApiDocument(rows, { version: deps.version, hasToken }));
 }
 
+/** All that the last reload was refused for, which /readyz does not tell to everybody. */
+export function showReload({ deps }: ApiRequest): AdminResponse {
+  return jsonResponse(200, { notReloaded: deps.notReloaded() });
+}
+
 /** Reloads the configuration. The response says what is in force, or why nothing changed. */
 export async function reloadConfig({ deps }: ApiRequest): Promise<AdminResponse> {
   const reloaded = await deps.reload();

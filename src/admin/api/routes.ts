@@ -30,6 +30,7 @@ import {
   reloadConfig,
   showConfig,
   showOpenApi,
+  showReload,
 } from "./gateway-state.ts";
 import { listHistory } from "./history.ts";
 import {
@@ -273,6 +274,10 @@ const RUNNING: readonly ApiRoute[] = [
   row("GET /api/config", showConfig, {
     summary: "The configuration in force, secrets masked, with its hash",
     answers: "Config",
+  }),
+  row("GET /api/reload", showReload, {
+    summary: "What the last reload was refused for",
+    answers: "LastReload",
   }),
   row("POST /api/reload", reloadConfig, {
     summary: "Read the configuration again",

@@ -296,6 +296,7 @@ export const RESPONSE_SCHEMAS = {
     },
     required: ["hash", "environments", "plans"],
   },
+  LastReload: objectOf({ notReloaded: { type: "array", items: STRING } }),
   Reloaded: objectOf({ hash: STRING }),
   Description: { type: "object", required: ["openapi", "info", "paths", "components"] },
   Readiness: objectOf({

@@ -1,4 +1,4 @@
-import { formatCount } from "../../base/messages.ts";
+import { cleanText, formatCount } from "../../base/messages.ts";
 import { formatMistake, formatPlace } from "../../config/file/mistake.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
@@ -44,13 +44,25 @@ export const status: Verb = {
     if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
+    const isRefused = reached.mistakes.length === 0 && checks.config?.why !== undefined;
+    const refusals = isRefused ? await fetchRefusals(config) : [];
     if (invocation.flag("json")) {
-      const notReloaded = reached.mistakes.map(formatMistake);
+      const notReloaded = [...reached.mistakes.map(formatMistake), ...refusals];
       printJson(terminal, { status: told, checks, config: hash, notReloaded });
-    } else terminal.out(statusText({ told, checks, hash, reached }, terminal));
+    } else terminal.out(statusText({ told, checks, hash, reached, refusals }, terminal));
     return told === "ready" ? EXIT_OK : EXIT_FAILURE;
   },
 };
+
+/** All that the last reload was refused for. A gateway of an earlier version does not tell it. */
+async function fetchRefusals(config: ReachedGateway["config"]): Promise<readonly string[]> {
+  const asked = await fetchAdmin<{ notReloaded: unknown }>(config, {
+    path: "/api/reload",
+    members: ["notReloaded"],
+  });
+  const refusals = asked.ok ? asked.value.notReloaded : [];
+  return Array.isArray(refusals) ? refusals.map((why) => cleanText(String(why))) : [];
+}
 
 /** Lists the gateways that share the store of the running one. */
 async function tellAll(
@@ -105,18 +117,21 @@ type ShownStatus = {
   readonly checks: ReadinessChecks;
   readonly hash: string;
   readonly reached: ReachedGateway;
+  readonly refusals: readonly string[];
 };
 
-function statusText({ told, checks, hash, reached }: ShownStatus, terminal: Terminal): string {
+function statusText(shown: ShownStatus, terminal: Terminal): string {
+  const { told, checks, hash, refusals } = shown;
   const { bold } = styleOf(terminal);
   const lines = Object.entries(checks).map(([name, { ok, why }]) => {
     return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;
   });
-  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText({ checks, hash, reached })}\n`;
+  const refused = refusals.map((why) => `  refused    ${why}\n`);
+  return `Tollgate is ${bold(told)}\n${lines.join("")}  in force   ${hash.slice(0, 8)}  ${fileText(shown)}\n${refused.join("")}`;
 }
 
 /** Whether the configuration in force is that of the file. */
-function fileText({ checks, hash, reached }: Omit<ShownStatus, "told">): string {
+function fileText({ checks, hash, reached }: ShownStatus): string {
   const { config, mistakes, isRemote } = reached;
   const [mistake] = mistakes;
   if (mistake !== undefined) return `not reloaded: ${formatPlace(mistake)}`;

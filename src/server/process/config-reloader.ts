@@ -30,7 +30,7 @@ export class ConfigReloader {
   #config: Config;
   readonly #parts: ConfigReloaderParts;
   readonly #reloading = new SerialQueue();
-  #failed: string | undefined;
+  #failed: { readonly summary: string; readonly reasons: readonly string[] } | undefined;
 
   constructor(config: Config, parts: ConfigReloaderParts) {
     this.#config = config;
@@ -44,7 +44,12 @@ export class ConfigReloader {
 
   /** Why the last reload was refused, in words; undefined if it was not. */
   get failed(): string | undefined {
-    return this.#failed;
+    return this.#failed?.summary;
+  }
+
+  /** All that the last reload was refused for; empty if it was not. */
+  get refusals(): readonly string[] {
+    return this.#failed?.reasons ?? [];
   }
 
   /** `isRetry`: see ServedGateway. */
@@ -118,7 +123,7 @@ export class ConfigReloader {
       for (const why of reasons) this.#parts.options.log.error("config_refused", { why });
     }
     this.#parts.stores.metrics.reloaded("failure");
-    this.#failed = summary;
+    this.#failed = { summary, reasons };
   }
 
   /** `reasons` name the processes that do not have the configuration yet. */

@@ -121,6 +121,7 @@ export class RunningGateway implements ServedGateway {
       name: this.#name,
       checks: (environment) => this.checks(environment),
       reload: () => this.reload(),
+      notReloaded: () => this.#reloader.refusals,
       metricSources: this.#watched(),
       ...(gather && { gather }),
       spreadKeys,

@@ -351,6 +351,7 @@ async function reloads(house: TestGateway, judge: Judge): Promise<void> {
   await judge.ask(422, "POST /api/reload");
   await house.rewrite({ stateFile: "./other.json" });
   await judge.ask(409, "POST /api/reload");
+  await judge.ask(200, "GET /api/reload");
   await judge.ask(200, "GET /api/openapi.json");
   for (const path of ["/livez", "/readyz", "/metrics"]) await judge.ask(200, `GET ${path}`);
   await judge.ask(200, "GET /readyz/{environment}", { environment: "production" });

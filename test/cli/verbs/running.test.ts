@@ -23,14 +23,15 @@ async function tellsOwnWords(file: string, admin: number): Promise<void> {
   assert.match(await answer.text(), /the new one has 1 mistake"/);
 }
 
+const RESTART = "restart the gateway to change it";
+
 /** A store that the file names by a secret file, and that needs a restart, is not said to be in force. */
 async function refusesSecret(secret: string, status: () => Promise<string>): Promise<void> {
   await writeFile(secret, "redis://127.0.0.1:1");
   await eventually(async () => assert.match(await status(), /not reloaded: it needs a restart/));
-  assert.match(
-    await status(),
-    / {2}in force {3}\w{8} {2}the file as it is now, but not all that it names\n$/,
-  );
+  const why = `Cannot change store from memory to redis://127.0.0.1:1 by a reload: ${RESTART}`;
+  const told = `  the file as it is now, but not all that it names\n  refused    ${why}\n`;
+  assert.ok((await status()).endsWith(told), await status());
   await writeFile(secret, "memory");
   await eventually(async () => assert.match(await status(), /config {5}ok\n/));
   assert.match(await status(), / {2}the file as it is now\n$/);
@@ -143,6 +144,41 @@ describe("status and reload", () => {
     assert.equal(status, 1);
     assert.match(err, /admin is off, set admin\.listen\n.*SIGHUP/);
   });
+});
+
+it("status names all that the last reload was refused for, to programs too, until a reload is done", async () => {
+  await using house = await startTestGateway();
+  const ask = (...args: string[]) => runVerb(["status", ...args, "--admin", house.adminUrl]);
+  const reload = async (status: number) => {
+    const { status: is } = await house.admin("/api/reload", { method: "POST", body: "{}" });
+    assert.equal(is, status);
+  };
+  const told = async () => {
+    const { notReloaded } = jsonOf<{ notReloaded: string[] }>(await ask("--json"));
+    return { notReloaded, refused: (await ask()).out.match(/(?<=^ {2}refused {4}).*/gm) ?? [] };
+  };
+  assert.deepEqual(await told(), { notReloaded: [], refused: [] });
+  await house.rewrite({ storePrefix: "other", workers: 1, bans: "off", stateFile: "./other.json" });
+  await reload(409);
+  const { notReloaded, refused } = await told();
+  assert.equal(
+    notReloaded[0],
+    `Cannot change storePrefix from tg to other by a reload: ${RESTART}`,
+  );
+  assert.match(
+    notReloaded[1] ?? "",
+    /^Cannot change stateFile from \S+ to \S+other\.json by a reload/,
+  );
+  assert.deepEqual([notReloaded.length, refused], [2, notReloaded]);
+  await house.rewrite({ plans: { free: { minute: -1 } } });
+  await reload(422);
+  assert.match(
+    (await told()).notReloaded.join(),
+    /^\S*tollgate\.yaml:\d+:\d+: Cannot read plans\.free\.minute/,
+  );
+  await house.rewrite({});
+  await reload(200);
+  assert.deepEqual(await told(), { notReloaded: [], refused: [] });
 });
 
 it("an ID is sent to the gateway as it is, whatever characters it has", async () => {
