@@ -133,28 +133,46 @@ function refusalOf(
   status: number,
   body: unknown,
   { id }: AdminRequest,
-  { origin, setting }: AdminPlace,
+  { origin, setting, setToken }: AdminPlace,
 ): AdminRefusal {
   if (id !== undefined && isUnknown(body)) {
     return refused(unknownIdRefusal(id, environmentOf(body)).message);
   }
-  const message = messageOf(body) ?? `The gateway at ${origin} (${setting}) answers ${status}`;
+  // The gateway's own words tell programs which field to send.
+  const isTokenless = isYamlMap(body) && body.code === "token_missing";
+  const own = isTokenless ? "The gateway asks for its admin token" : messageOf(body);
+  const message = own ?? `The gateway at ${origin} (${setting}) answers ${status}`;
   if (status === 400) return { ...refused(message), usage: true };
   const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
-  return { ...refused(`${message}${where}`), status };
+  const hint = status === 401 && setToken !== "" ? `. ${setToken}` : "";
+  return { ...refused(`${message}${where}${hint}`), status };
 }
 
-type AdminPlace = { readonly origin: string; readonly setting: string };
+type AdminPlace = {
+  readonly origin: string;
+  readonly setting: string;
+  /** How to give the token; empty where the file has no admin listener, and so none. */
+  readonly setToken: string;
+};
 
 /** Where a request goes, and the setting that has it; or why there is no such place. */
 function placeOf(
   { admin }: AdminConfig,
   { origin = admin?.url }: AdminRequest,
 ): AdminPlace | string {
-  if (origin !== undefined) return { origin, setting: "--admin" };
+  const setToken = admin === undefined ? "" : tokenHint(admin);
+  if (origin !== undefined) return { origin, setting: "--admin", setToken };
   if (admin === undefined) return "admin is off, set admin.listen";
   if (admin.listen.port === 0) return "admin.listen has port 0, name one";
-  return { origin: addressOf(admin), setting: "admin.listen" };
+  return { origin: addressOf(admin), setting: "admin.listen", setToken };
+}
+
+/** The variable of the token that a command sends. With --admin the file has none. */
+export const TOKEN = "TOLLGATE_ADMIN_TOKEN";
+
+/** How to give a command the token of the gateway. */
+export function tokenHint({ url }: NonNullable<AdminConfig["admin"]>): string {
+  return `Set ${TOKEN}${url === undefined ? ", or admin.token in the file," : ""} to its token`;
 }
 
 /** The address before the path of each route. */

@@ -12,9 +12,7 @@ import {
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
 import type { Terminal } from "../framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
-import { fetchAdmin } from "./admin-client.ts";
-
-const TOKEN = "TOLLGATE_ADMIN_TOKEN";
+import { fetchAdmin, TOKEN } from "./admin-client.ts";
 
 /** The address of a running gateway, and its records. */
 export type ReachedGateway = {
@@ -155,8 +153,7 @@ async function reachAt(
   if (!running.ok) {
     // The path of --admin may lead nowhere.
     const where = running.status === 404 ? ` (--admin, ${origin})` : "";
-    const hint = running.status === 401 ? `. Set ${TOKEN} to its token` : where;
-    return fail(terminal, EXIT_FAILURE, `${running.message}${hint}`);
+    return fail(terminal, EXIT_FAILURE, `${running.message}${where}`);
   }
   const config = await configOfRunning(running.value, admin);
   if (config === undefined) {

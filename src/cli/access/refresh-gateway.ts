@@ -1,6 +1,6 @@
 import { cleanText } from "../../base/messages.ts";
 import { isYamlMap } from "../../config/file/mistake.ts";
-import { type AdminConfig, addressOf } from "./admin-client.ts";
+import { type AdminConfig, addressOf, tokenHint } from "./admin-client.ts";
 import { exchangeOnce, isTimeout } from "./admin-exchange.ts";
 
 /**
@@ -26,6 +26,7 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed>
   const { token } = admin;
   return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
     ({ status, text, missing }) => {
+      if (status === 401) return { unread: `${REFUSED}. ${tokenHint(admin)}. ${BY_ITSELF}` };
       if (status !== 200) return { unread: LATER };
       return { ...(missing.length > 0 && { unread: LATER }), ...parseRefreshed(text) };
     },
@@ -35,6 +36,9 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed>
 
 const LATER =
   "The gateway has not said in time that it has read this change: it takes effect within a second";
+
+const REFUSED = "The gateway does not take the admin token";
+const BY_ITSELF = "It reads this change by itself: it takes effect within a second";
 
 /** The answer of a gateway. Of other programs, nothing is known. */
 function parseRefreshed(text: string): Refreshed {

@@ -57,9 +57,13 @@ describe("a question to the admin listener", () => {
   });
 
   it("that is refused says at which place, and by which option that was named", async () => {
-    for (const status of [401, 403]) {
+    const set = ". Set TOLLGATE_ADMIN_TOKEN, or admin.token in the file, to its token";
+    for (const [status, more] of [
+      [401, set],
+      [403, ""],
+    ] as const) {
       const { answer, origin } = await answerOf(status, { message: "Refused" });
-      const message = `Refused (admin.listen, ${origin})`;
+      const message = `Refused (admin.listen, ${origin})${more}`;
       assert.deepEqual(answer, { ok: false, message, status });
     }
     for (const body of [7, null, {}, { message: 7 }]) {

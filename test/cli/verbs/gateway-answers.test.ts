@@ -149,7 +149,11 @@ describe("reload tells", () => {
     const stranger = await says(["reload"], { "/api/reload": [401, { message: "No" }] });
     const old =
       "Where admin.token was changed the gateway still has the old one: SIGHUP to the process, or saving the file, puts the new one in force";
-    assert.deepEqual([stranger.status, stranger.err], [1, `No (admin.listen, AT)\n${old}\n`]);
+    const set = "Set TOLLGATE_ADMIN_TOKEN, or admin.token in the file, to its token";
+    assert.deepEqual(
+      [stranger.status, stranger.err],
+      [1, `No (admin.listen, AT). ${set}\n${old}\n`],
+    );
     // A file that the gateway refused before is what this verb is for: it is no reason to warn.
     const checks = { config: { ok: true, why: "not reloaded" } };
     const readiness = { "/readyz": { status: "ready", checks } };
