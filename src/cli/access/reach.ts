@@ -1,6 +1,7 @@
 import { quoteAddress } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake, type YamlMap } from "../../config/file/mistake.ts";
+import type { FilePart } from "../../config/load/reachable.ts";
 import { meterNames, runningMeterNames } from "../../config/queries/meter-names.ts";
 import { hostPortOf } from "../../core/address.ts";
 import {
@@ -21,6 +22,8 @@ export type ReachedGateway = {
   readonly admins: readonly string[];
   /** Mistakes in a file whose sound part is used. */
   readonly mistakes: readonly Mistake[];
+  /** Why `config` lacks a part of the file: it has a mistake, and no gateway was asked for it. */
+  readonly brokenPartError: (part: FilePart) => string | undefined;
   /** The meters of all plans and operations; undefined if the file has mistakes and no gateway runs. */
   readonly meters: readonly string[] | undefined;
   /** Whether `config` has the operations of all descriptions. */
@@ -98,15 +101,18 @@ async function reach(
   const { mistakes, config } = found.reach;
   if (printsMistakes) terminal.err(`${refusal ?? mistakes.map(formatMistake).join("\n")}\n`);
   const running = await fetchAdmin<YamlMap>(config, RUNNING);
-  const known = running.ok ? await found.reach.with(running.value) : config;
+  const known = running.ok ? await found.reach.with(running.value) : undefined;
+  const brokenPartError = known === undefined ? found.reach.brokenPartError : () => undefined;
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
   const sharesStore = config.store.kind !== "memory";
   const from = { asksGateway: running.ok, isRemote: false, hasDescriptions: false, sharesStore };
-  return checked({ config: known, admins, mistakes, meters, ...from }, invocation, terminal);
+  const told = { admins, mistakes, meters, brokenPartError, ...from };
+  return checked({ config: known ?? config, ...told }, invocation, terminal);
 }
 
 const SOUND = {
   mistakes: [],
+  brokenPartError: () => undefined,
   asksGateway: false,
   isRemote: false,
   hasDescriptions: true,
@@ -163,7 +169,17 @@ async function reachAt(
   const meters = runningMeterNames(running.value);
   const sharesStore = running.value.store !== "memory";
   const from = { asksGateway: true, isRemote: true, hasDescriptions: false, sharesStore };
-  return checked({ config, admins, mistakes: [], meters, ...from }, invocation, terminal);
+  return checked({ ...SOUND, config, admins, meters, ...from }, invocation, terminal);
+}
+
+/** The exit status if one of the parts of the file is broken, after stderr was told. */
+export function failIfBroken(
+  { brokenPartError }: Pick<ReachedGateway, "brokenPartError">,
+  terminal: Pick<Terminal, "err">,
+  parts: readonly FilePart[],
+): number | undefined {
+  const [broken] = parts.flatMap((part) => brokenPartError(part) ?? []);
+  return broken === undefined ? undefined : fail(terminal, EXIT_CONFIG, broken);
 }
 
 function checked(

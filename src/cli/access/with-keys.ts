@@ -25,7 +25,7 @@ import { refreshGateway } from "./refresh-gateway.ts";
 export async function withKeys(
   invocation: Invocation,
   terminal: Terminal,
-  work: (keys: CommandKeys, config: Config, context: KeyContext) => Promise<number>,
+  work: (keys: CommandKeys, reached: ReachedGateway, context: KeyContext) => Promise<number>,
 ): Promise<number> {
   const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
@@ -45,7 +45,7 @@ export async function withKeys(
       terminal.err(`${lines.join("\n")}\n`);
     }
     const context = { ...keyContextOf(config, terminal.now()), meters: reached.meters };
-    const status = await work(keys, config, context);
+    const status = await work(keys, reached, context);
     // Nothing is lost if a signal ends the wait for a gateway that does not answer.
     if (!changed || (await terminal.process.releaseEnd())) return status;
     const { unread, withoutLimits = [] } = await refreshGateway(config);

@@ -20,7 +20,7 @@ const list: Verb = {
   ],
   args: [],
   run: (invocation, terminal) =>
-    withKeys(invocation, terminal, async (keys, config) => {
+    withKeys(invocation, terminal, async (keys, { config }) => {
       const records = keys.records();
       const unknown = unknownNameError(invocation, config, records);
       if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);

@@ -45,7 +45,7 @@ export const accountsSet: Verb = {
   async run(invocation, terminal) {
     const change = readChange(invocation);
     if (typeof change === "string") return fail(terminal, EXIT_USAGE, change);
-    return withKeys(invocation, terminal, (keys, _config, context) => {
+    return withKeys(invocation, terminal, (keys, _reached, context) => {
       const on = invocation.text("on");
       if (on !== undefined) return setAllOn(keys, context, { on, change, invocation, terminal });
       return withEdit(keys, terminal, {

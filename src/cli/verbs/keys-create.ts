@@ -9,6 +9,7 @@ import {
   parseLimitOptions,
   parseMetaOptions,
 } from "../access/limit-options.ts";
+import { failIfBroken } from "../access/reach.ts";
 import { issuedText, unshownText, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson } from "../framework/terminal.ts";
 import {
@@ -42,8 +43,10 @@ export const keysCreate: Verb = {
   async run(invocation, terminal) {
     const wanted = readWanted(invocation);
     if (typeof wanted === "string") return fail(terminal, EXIT_USAGE, wanted);
-    return withKeys(invocation, terminal, (keys, config, context) =>
-      withEdit(keys, terminal, {
+    return withKeys(invocation, terminal, async (keys, reached, context) => {
+      const broken = failIfBroken(reached, terminal, [["keyPrefix"]]);
+      if (broken !== undefined) return broken;
+      return withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, context),
         say: ({ issued }) => {
           const ifLost = unshownText(issued);
@@ -51,11 +54,11 @@ export const keysCreate: Verb = {
             const reports = issued.map(issuedReport);
             return printJson(terminal, wanted.count === undefined ? reports[0] : reports, ifLost);
           }
-          terminal.out(issued.map((one) => issuedText(one, config)).join("\n"), ifLost);
+          terminal.out(issued.map((one) => issuedText(one, reached.config)).join("\n"), ifLost);
           return EXIT_OK;
         },
-      }),
-    );
+      });
+    });
   },
 };
 

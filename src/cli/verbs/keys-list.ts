@@ -38,7 +38,7 @@ export const keysList: Verb = {
       const message = `Unknown --state ${quoteValue(wanted)}: expected ${STATES.join(", ")}`;
       return fail(terminal, EXIT_USAGE, message);
     }
-    return withKeys(invocation, terminal, async (keys, config) => {
+    return withKeys(invocation, terminal, async (keys, { config }) => {
       const records = keys.records();
       const unknown = unknownNameError(invocation, config, records);
       if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
@@ -76,7 +76,7 @@ export const keysShow: Verb = {
   options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: (invocation, terminal) =>
-    withKeys(invocation, terminal, async (keys, config) => {
+    withKeys(invocation, terminal, async (keys, { config }) => {
       const records = keys.records();
       const found = findKeys(records, invocation.args[0] ?? "");
       if (!found.ok) return failWithRefusal(terminal, found);
@@ -103,7 +103,7 @@ export const keysFind: Verb = {
   run: async (invocation, terminal) => {
     const key = await readKeyFromStdin(invocation, terminal);
     if (key === undefined) return EXIT_USAGE;
-    return withKeys(invocation, terminal, async (keys, config) => {
+    return withKeys(invocation, terminal, async (keys, { config }) => {
       const digest = digestKey(key);
       const record = keys.records().keys.find((one) => one.digest === digest);
       if (record === undefined) return fail(terminal, EXIT_FAILURE, "This key is not known here");

@@ -4,6 +4,7 @@ import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { failIfBroken } from "../access/reach.ts";
 import {
   issuedText,
   readKeyFromStdin,
@@ -28,7 +29,9 @@ export const keysRotate: Verb = {
   async run(invocation, terminal) {
     const graceMs = parsePeriodOption(invocation, "grace", 0) ?? ROTATION_GRACE_MS;
     if (typeof graceMs === "string") return fail(terminal, EXIT_USAGE, graceMs);
-    return withKeys(invocation, terminal, (keys, config, context) => {
+    return withKeys(invocation, terminal, async (keys, reached, context) => {
+      const broken = failIfBroken(reached, terminal, [["keyPrefix"]]);
+      if (broken !== undefined) return broken;
       const options = { ...context, graceMs };
       return withEdit(keys, terminal, {
         edit: (records) => rotateKey(records, invocation.args[0] ?? "", options),
@@ -39,7 +42,7 @@ export const keysRotate: Verb = {
           if (invocation.flag("json")) {
             return printJson(terminal, { ...issuedReport(issued), previous: old }, ifLost);
           }
-          terminal.out(issuedText(issued, config), ifLost);
+          terminal.out(issuedText(issued, reached.config), ifLost);
           terminal.out(`The old key ${previous.id} works until ${until}\n`);
           return EXIT_OK;
         },

@@ -3,6 +3,7 @@ import { formatCount } from "../../base/messages.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import { judgeKeyEdit } from "../../stores/keys/key-store.ts";
+import { failIfBroken } from "../access/reach.ts";
 import { editRecords, failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Verb } from "../framework/verb.ts";
@@ -42,12 +43,15 @@ const keysImport: Verb = {
     const [file = ""] = invocation.args;
     const content = await readContent(file, terminal);
     if (content === undefined) return EXIT_FAILURE;
-    return withKeys(invocation, terminal, async (keys, config, context) => {
+    return withKeys(invocation, terminal, async (keys, reached, context) => {
+      const plain = invocation.flag("plain");
+      const broken = failIfBroken(reached, terminal, plain ? [["keyPrefix"], ["foreignKeys"]] : []);
+      if (broken !== undefined) return broken;
       const { readLines } = await import("../../stores/keys/file/import-lines.ts");
       const { prepareImport } = await import("../../stores/keys/file/import-records.ts");
       const options = {
-        plain: invocation.flag("plain"),
-        foreignKeys: config.foreignKeys,
+        plain,
+        foreignKeys: reached.config.foreignKeys,
         context,
       };
       const dry = invocation.flag("dry-run");

@@ -29,7 +29,7 @@ const list: Verb = {
   args: [],
   example: "plans list --json",
   run: (invocation, terminal) =>
-    withKeys(invocation, terminal, async (keys, config) => {
+    withKeys(invocation, terminal, async (keys, { config }) => {
       const plans = plansReport(config, keys.records().accounts);
       if (invocation.flag("json")) return printJson(terminal, plans);
       const rows = plans.map((row) => [

@@ -1,8 +1,8 @@
 import { examplePath, type Operation } from "../../core/http/route.ts";
 import type { Config } from "../config.ts";
-import { isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
+import { formatPath, formatPlace, isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
-import { parseTree } from "../file/tree.ts";
+import { parseTree, type Tree } from "../file/tree.ts";
 import { CONFIG_VALUES_MAX, loadTree, readTree } from "./load.ts";
 
 /** The keys that lead to a running gateway and to its records. */
@@ -19,13 +19,18 @@ export type ReachResult =
   | { readonly ok: true; readonly reach: Reach }
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
+/** A part of the file that some commands need, beside what leads to the gateway. */
+export type FilePart = readonly ["keyPrefix" | "foreignKeys"];
+
 /** A file with mistakes whose part that leads to the gateway is sound. */
 export type Reach = {
   readonly mistakes: readonly Mistake[];
   /** The usable part of the file: all of `REACH`, and the sound parts of plans and environments. */
   readonly config: Config;
   /** The same with plans and environments from GET /api/config instead of those in the file. */
-  with(running: YamlMap): Promise<Config>;
+  with(running: YamlMap): Promise<Config | undefined>;
+  /** Why `config` lacks a part of the file; undefined if it has the part, or the file does not. */
+  brokenPartError(part: FilePart): string | undefined;
 };
 
 /**
@@ -41,9 +46,10 @@ export async function loadReachable(file: string, variables: Variables): Promise
   const mistakes = whole.ok ? [] : whole.mistakes;
   const root = isYamlMap(read.tree.value) ? read.tree.value : {};
   const isBroken = REACH.some((key) => read.tree.isBroken([key]));
-  const document = isBroken ? undefined : await soundPart(root, file, variables);
+  const document = isBroken ? undefined : await soundPart(root, read.tree, { file, variables });
   const loaded = document && (await loadDocument(document, file, variables));
   if (document === undefined || !loaded?.ok) return { ok: false, mistakes };
+  const placed = mistakes.filter((one) => one.file === file);
   return {
     ok: true,
     reach: {
@@ -55,10 +61,29 @@ export async function loadReachable(file: string, variables: Variables): Promise
           file,
           variables,
         );
-        return merged.ok ? withUnloaded(merged.config, running) : withUnloaded(loaded.config, root);
+        return merged.ok ? withUnloaded(merged.config, running) : undefined;
+      },
+      brokenPartError: ([key]) => {
+        const isBroken = Object.hasOwn(root, key) && !Object.hasOwn(document, key);
+        return isBroken ? brokenError([key], read.tree, placed) : undefined;
       },
     },
   };
+}
+
+/** The mistakes are in the order of the file, so the first one from the key on is that of the part. */
+function brokenError(
+  part: readonly string[],
+  { placeOfKey }: Tree,
+  mistakes: readonly Mistake[],
+): string | undefined {
+  const key = placeOfKey(part);
+  const first = mistakes.find(
+    ({ line, column }) => line > key.line || (line === key.line && column >= key.column),
+  );
+  return (
+    first && `Cannot use ${formatPath(part)} until its mistake is corrected: ${formatPlace(first)}`
+  );
 }
 
 /** A configuration that knows only the address. Plans and environments come from the gateway. */
@@ -108,8 +133,8 @@ const MINIMUM = {
 /** The sound part of a file; undefined if one of `REACH` is not sound. */
 async function soundPart(
   root: YamlMap,
-  file: string,
-  variables: Variables,
+  { isBroken }: Tree,
+  { file, variables }: { readonly file: string; readonly variables: Variables },
 ): Promise<YamlMap | undefined> {
   const isSound = async (document: YamlMap) => (await loadDocument(document, file, variables)).ok;
   const reach = pick(root, REACH);
@@ -117,7 +142,8 @@ async function soundPart(
   let document: YamlMap = reach;
   for (const key of OPTIONAL) {
     const next = { ...document, ...pick(root, [key]) };
-    if (await isSound({ ...MINIMUM, ...next })) document = next;
+    // A value without its variable is left out, so that the default would stand in its place.
+    if (!isBroken([key]) && (await isSound({ ...MINIMUM, ...next }))) document = next;
   }
   const plans: Record<string, unknown> = {};
   for (const [name, plan] of entriesOf(root.plans)) {

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { type Folder, jsonOf, openFolder, runVerb, type Said, writeConfig } from "../kit.ts";
+
+/** A file without a gateway to ask; `run` runs a verb with it after a change of its text. */
+async function openFile(folder: Folder) {
+  const file = await writeConfig(folder);
+  const sound = await readFile(file, "utf8");
+  const run = async (
+    args: readonly string[],
+    change: (text: string) => string = (text) => text,
+    stdin = "",
+  ): Promise<Said> => {
+    const text = change(sound);
+    await writeFile(file, text);
+    return runVerb([...args, "--config", file], { stdin });
+  };
+  const records = () => readFile(join(folder.path, "data", "keys.json"), "utf8").catch(() => "");
+  return { file, run, records };
+}
+
+const CREATE = ["keys", "create", "--json", "--plan", "free", "--env"];
+const noPrefix = (text: string) => `${text}keyPrefix: \${NOT_SET}\n`;
+
+/** The status is 78, and the last line names the part and the place of its mistake. */
+function assertBroken(said: Said, part: string, place: RegExp): void {
+  assert.deepEqual([said.status, said.out], [78, ""], said.err);
+  const last = said.err.trim().split("\n").at(-1) ?? "";
+  assert.ok(last.startsWith(`Cannot use ${part} `), said.err);
+  assert.match(last, place);
+}
+
+describe("without a gateway to ask, a mistake in keyPrefix", () => {
+  it("is 78 for a verb that issues keys, which the gateway would answer 401", async () => {
+    await using folder = await openFolder();
+    const { run, records } = await openFile(folder);
+    const { id } = jsonOf<{ id: string }>(await run([...CREATE, "staging"]));
+    const before = await records();
+    for (const wrong of [noPrefix, (text: string) => `${text}keyPrefix: Acme\n`]) {
+      for (const args of [
+        [...CREATE, "staging"],
+        ["keys", "rotate", id],
+      ]) {
+        assertBroken(await run(args, wrong), "keyPrefix", /tollgate\.yaml:\d+:12$/);
+      }
+      const line = '{"key":"x","account":"a","plan":"free","environment":"staging"}\n';
+      const taken = await run(["keys", "import", "-", "--plain"], wrong, line);
+      assertBroken(taken, "keyPrefix", /tollgate\.yaml:\d+:12$/);
+    }
+    assert.equal(await records(), before);
+  });
+
+  it("keeps no verb from its work that needs no prefix", async () => {
+    await using folder = await openFolder();
+    const { run } = await openFile(folder);
+    const { id } = jsonOf<{ id: string }>(await run([...CREATE, "staging"]));
+    const { out } = await run(["keys", "export"]);
+    assert.equal((await run(["keys", "import", "-"], noPrefix, out)).status, 0);
+    assert.equal((await run(["keys", "list"], noPrefix)).status, 0);
+    assert.equal((await run(["keys", "revoke", id], noPrefix)).status, 0);
+  });
+});
+
+describe("without a gateway to ask, a mistake in foreignKeys", () => {
+  it("is 78 for keys of other systems, and for no verb that issues ours", async () => {
+    await using folder = await openFolder();
+    const { run } = await openFile(folder);
+    const wrong = (text: string) => `${text}foreignKeys: \${NOT_SET}\n`;
+    const line = '{"key":"x","account":"a","plan":"free","environment":"staging"}\n';
+    const taken = await run(["keys", "import", "-", "--plain"], wrong, line);
+    assertBroken(taken, "foreignKeys", /tollgate\.yaml:\d+:14$/);
+    assert.equal((await run([...CREATE, "staging"], wrong)).status, 0);
+  });
+});
