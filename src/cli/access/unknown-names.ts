@@ -1,5 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
+import { EXIT_CONFIG, EXIT_USAGE } from "../../server/process/process-context.ts";
 import type { Invocation } from "../framework/verb.ts";
+import type { ReachedGateway } from "./reach.ts";
 
 type Environments = { readonly environments: readonly { readonly name: string }[] };
 type Plans = { readonly plans: ReadonlyMap<string, unknown> };
@@ -26,14 +28,38 @@ export function unknownPlanError(
   return `Unknown plan ${quoteValue(wanted)}: expected ${[...plans.keys()].join(", ")}`;
 }
 
-/** The error for the --env or the --plan of a call. */
-export function unknownNameError(
+/** Why a name cannot be used, and the exit status for it. */
+export type NameError = { readonly status: number; readonly message: string };
+
+type Named = Pick<ReachedGateway, "config" | "brokenPartError">;
+
+/** The error for the --env of a call, which may be configured with a mistake. */
+export function envOptionError(
   invocation: Invocation,
-  config: Environments & Plans,
+  { config, brokenPartError }: Named,
+): NameError | undefined {
+  const wanted = invocation.text("env");
+  const message = unknownEnvironmentError(wanted, config);
+  if (wanted === undefined || message === undefined) return undefined;
+  return nameError(message, brokenPartError(["environments", wanted]));
+}
+
+/** The error for the --env or the --plan of a call. */
+export function nameOptionsError(
+  invocation: Invocation,
+  reached: Named,
   records: Accounts,
-): string | undefined {
-  return (
-    unknownEnvironmentError(invocation.text("env"), config) ??
-    unknownPlanError(invocation.text("plan"), config, records)
-  );
+): NameError | undefined {
+  const ofEnvironment = envOptionError(invocation, reached);
+  if (ofEnvironment !== undefined) return ofEnvironment;
+  const wanted = invocation.text("plan");
+  const message = unknownPlanError(wanted, reached.config, records);
+  if (wanted === undefined || message === undefined) return undefined;
+  return nameError(message, reached.brokenPartError(["plans", wanted]));
+}
+
+function nameError(unknown: string, broken: string | undefined): NameError {
+  return broken === undefined
+    ? { status: EXIT_USAGE, message: unknown }
+    : { status: EXIT_CONFIG, message: broken };
 }

@@ -4,7 +4,7 @@ import type { Invocation } from "../framework/verb.ts";
 import { type AccountOperations, type OperationResult, refused } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
-import { unknownEnvironmentError } from "./unknown-names.ts";
+import { envOptionError } from "./unknown-names.ts";
 
 /**
  * Runs a query about accounts and prints its result: in the store if all gateways share one and the
@@ -26,9 +26,8 @@ export async function withAccounts<T>(
 ): Promise<number> {
   const reached = await reachGateway(invocation, terminal);
   if (typeof reached === "number") return reached;
-  const environment = work.hasEarlierNames ? undefined : invocation.text("env");
-  const strange = unknownEnvironmentError(environment, reached.config);
-  if (strange !== undefined) return fail(terminal, EXIT_USAGE, strange);
+  const strange = work.hasEarlierNames ? undefined : envOptionError(invocation, reached);
+  if (strange !== undefined) return fail(terminal, strange.status, strange.message);
   const answer = await askAccounts(reached, terminal, (accounts) => {
     if (work.changes) terminal.process.holdEnd();
     return work.ask(accounts);

@@ -1,8 +1,8 @@
 import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { unknownNameError } from "../access/unknown-names.ts";
+import { EXIT_OK, fail } from "../../server/process/process-context.ts";
+import { nameOptionsError } from "../access/unknown-names.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatFacts, formatInstant, formatPairs, formatTable } from "../framework/table.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
@@ -20,10 +20,10 @@ const list: Verb = {
   ],
   args: [],
   run: (invocation, terminal) =>
-    withKeys(invocation, terminal, async (keys, { config }) => {
+    withKeys(invocation, terminal, async (keys, reached) => {
       const records = keys.records();
-      const unknown = unknownNameError(invocation, config, records);
-      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
+      const strange = nameOptionsError(invocation, reached, records);
+      if (strange !== undefined) return fail(terminal, strange.status, strange.message);
       const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
       const chosen = records.accounts.filter(
         (account) =>

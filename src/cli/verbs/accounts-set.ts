@@ -1,4 +1,5 @@
 import { formatCount } from "../../base/messages.ts";
+import type { FilePart } from "../../config/load/reachable.ts";
 import {
   type AccountChange,
   accountsOnPlan,
@@ -6,11 +7,13 @@ import {
 } from "../../core/keys/edit-accounts.ts";
 import { type KeyContext, limitsText } from "../../core/keys/edit-rules.ts";
 import { accountReports } from "../../core/keys/record-reports.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { anchorDays } from "../../core/quota/calendar.ts";
 import { dayOf, formatDay } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { CommandKeys } from "../../stores/keys/key-store.ts";
 import { parseAnchorOption, parseLimitOptions, parseMetaOptions } from "../access/limit-options.ts";
+import { failIfBroken } from "../access/reach.ts";
 import { editRecords, failWithRefusal, withEdit, withKeys } from "../access/with-keys.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Invocation, type Verb } from "../framework/verb.ts";
@@ -45,8 +48,11 @@ export const accountsSet: Verb = {
   async run(invocation, terminal) {
     const change = readChange(invocation);
     if (typeof change === "string") return fail(terminal, EXIT_USAGE, change);
-    return withKeys(invocation, terminal, (keys, _reached, context) => {
+    return withKeys(invocation, terminal, async (keys, reached, context) => {
       const on = invocation.text("on");
+      const parts = partsFor(on, change, keys.records());
+      const broken = failIfBroken(reached, terminal, parts);
+      if (broken !== undefined) return broken;
       if (on !== undefined) return setAllOn(keys, context, { on, change, invocation, terminal });
       return withEdit(keys, terminal, {
         edit: (records) => updateAccounts(records, invocation.args, change, context),
@@ -71,6 +77,18 @@ export const accountsSet: Verb = {
     });
   },
 };
+
+/** The plans that have to be in the file: accounts may be on one that has left it. */
+function partsFor(
+  on: string | undefined,
+  { plan }: AccountChange,
+  { accounts }: Records,
+): readonly FilePart[] {
+  const isUnused = accounts.every((account) => account.plan !== on);
+  return [plan, isUnused ? on : undefined].flatMap((name) =>
+    name === undefined ? [] : [["plans", name]],
+  );
+}
 
 function readChange(invocation: Invocation): AccountChange | string {
   const on = invocation.text("on");

@@ -1,7 +1,10 @@
 import { quoteValue } from "../../base/messages.ts";
+import type { FilePart } from "../../config/load/reachable.ts";
 import { issueKeys } from "../../core/keys/edit-keys.ts";
 import type { NewKeys } from "../../core/keys/new-keys.ts";
+import { findById } from "../../core/keys/record-index.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import {
   parseAnchorOption,
@@ -44,7 +47,7 @@ export const keysCreate: Verb = {
     const wanted = readWanted(invocation);
     if (typeof wanted === "string") return fail(terminal, EXIT_USAGE, wanted);
     return withKeys(invocation, terminal, async (keys, reached, context) => {
-      const broken = failIfBroken(reached, terminal, [["keyPrefix"]]);
+      const broken = failIfBroken(reached, terminal, partsFor(wanted, keys.records()));
       if (broken !== undefined) return broken;
       return withEdit(keys, terminal, {
         edit: (records) => issueKeys(records, wanted, context),
@@ -61,6 +64,17 @@ export const keysCreate: Verb = {
     });
   },
 };
+
+/** The parts of the file that the keys are made by. An account that is there has its environment. */
+function partsFor({ account, environment, plan }: NewKeys, records: Records): FilePart[] {
+  const owner = account === undefined ? undefined : findById(records.accounts, account);
+  const named = [environment ?? owner?.environment ?? []].flat();
+  return [
+    ["keyPrefix"],
+    ...named.map((name) => ["environments", name] as const),
+    ...(plan === undefined ? [] : [["plans", plan] as const]),
+  ];
+}
 
 /**
  * The keys that were asked for, or the mistake. Names are checked later, when the configuration is

@@ -5,7 +5,7 @@ import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withLastUsed } from "../access/last-used.ts";
-import { unknownNameError } from "../access/unknown-names.ts";
+import { nameOptionsError } from "../access/unknown-names.ts";
 import {
   failWithRefusal,
   listExitStatus,
@@ -38,10 +38,10 @@ export const keysList: Verb = {
       const message = `Unknown --state ${quoteValue(wanted)}: expected ${STATES.join(", ")}`;
       return fail(terminal, EXIT_USAGE, message);
     }
-    return withKeys(invocation, terminal, async (keys, { config }) => {
+    return withKeys(invocation, terminal, async (keys, reached) => {
       const records = keys.records();
-      const unknown = unknownNameError(invocation, config, records);
-      if (unknown !== undefined) return fail(terminal, EXIT_USAGE, unknown);
+      const strange = nameOptionsError(invocation, reached, records);
+      if (strange !== undefined) return fail(terminal, strange.status, strange.message);
       const account = invocation.text("account");
       if (account !== undefined && !records.accounts.some(({ id }) => id === account)) {
         return failWithRefusal(terminal, unknownIdRefusal(account));
@@ -54,7 +54,7 @@ export const keysList: Verb = {
           isWanted(account, key.account) &&
           isWanted(wanted, keyState(key, terminal.now())),
       );
-      const reports = await withLastUsed(chosen, records, { config, terminal });
+      const reports = await withLastUsed(chosen, records, { config: reached.config, terminal });
       if (invocation.flag("json")) printJson(terminal, reports);
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key matches\n");

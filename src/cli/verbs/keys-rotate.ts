@@ -1,5 +1,6 @@
 import { ROTATION_GRACE_MS, revokeKeys, rotateKey } from "../../core/keys/edit-keys.ts";
 import type { EditResult } from "../../core/keys/edit-rules.ts";
+import { pickKey } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
@@ -30,11 +31,14 @@ export const keysRotate: Verb = {
     const graceMs = parsePeriodOption(invocation, "grace", 0) ?? ROTATION_GRACE_MS;
     if (typeof graceMs === "string") return fail(terminal, EXIT_USAGE, graceMs);
     return withKeys(invocation, terminal, async (keys, reached, context) => {
-      const broken = failIfBroken(reached, terminal, [["keyPrefix"]]);
+      const [id = ""] = invocation.args;
+      const old = pickKey(keys.records(), id, context.nowMs);
+      const named = old.ok ? [["environments", old.key.environment] as const] : [];
+      const broken = failIfBroken(reached, terminal, [["keyPrefix"], ...named]);
       if (broken !== undefined) return broken;
       const options = { ...context, graceMs };
       return withEdit(keys, terminal, {
-        edit: (records) => rotateKey(records, invocation.args[0] ?? "", options),
+        edit: (records) => rotateKey(records, id, options),
         say: ({ issued, previous, records }) => {
           const [old] = keyReports([previous], records);
           const until = formatInstant(old?.expires ?? 0);

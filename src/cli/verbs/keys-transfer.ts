@@ -1,7 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { formatCount } from "../../base/messages.ts";
+import { isYamlMap } from "../../config/file/mistake.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
+import type { FilePart } from "../../config/load/reachable.ts";
+import type { Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
+import type { ImportLine } from "../../stores/keys/file/import-lines.ts";
 import { judgeKeyEdit } from "../../stores/keys/key-store.ts";
 import { failIfBroken } from "../access/reach.ts";
 import { editRecords, failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
@@ -45,8 +49,6 @@ const keysImport: Verb = {
     if (content === undefined) return EXIT_FAILURE;
     return withKeys(invocation, terminal, async (keys, reached, context) => {
       const plain = invocation.flag("plain");
-      const broken = failIfBroken(reached, terminal, plain ? [["keyPrefix"], ["foreignKeys"]] : []);
-      if (broken !== undefined) return broken;
       const { readLines } = await import("../../stores/keys/file/import-lines.ts");
       const { prepareImport } = await import("../../stores/keys/file/import-records.ts");
       const options = {
@@ -57,10 +59,14 @@ const keysImport: Verb = {
       const dry = invocation.flag("dry-run");
       const takeIn = async () => {
         const lines = await readLines(file, content, terminal.now());
+        const parts = partsFor(lines, keys.records(), plain);
+        const broken = failIfBroken(reached, terminal, parts);
+        if (broken !== undefined) return broken;
         const edit = await prepareImport(keys.records(), lines, options);
         return dry ? judgeKeyEdit(keys, edit) : editRecords(keys, terminal, edit);
       };
       const edited = await showWait(terminal, "Importing", takeIn());
+      if (typeof edited === "number") return edited;
       if (!edited.ok) return failWithRefusal(terminal, edited);
       const { keys: fresh, accounts, known, ended, differing } = edited;
       if (differing.length > 0) terminal.err(`${stayText(differing)}\n`);
@@ -76,6 +82,31 @@ const keysImport: Verb = {
     });
   },
 };
+
+/**
+ * The parts of the file that lines are judged by. Accounts that are here already are not judged again,
+ * and neither are records of a whole key file.
+ */
+function partsFor(
+  lines: readonly ImportLine[],
+  { accounts }: Records,
+  plain: boolean,
+): readonly FilePart[] {
+  const known = new Set(accounts.map(({ id }) => id));
+  const [environments, plans] = [new Set<string>(), new Set<string>()];
+  for (const { value, isKept = false } of lines) {
+    if (isKept || !isYamlMap(value) || value.record === "key") continue;
+    const { environment, plan } = value;
+    const isKnown = known.has(String(plain ? value.account : value.id));
+    if (typeof environment === "string" && (plain || !isKnown)) environments.add(environment);
+    if (typeof plan === "string" && !isKnown) plans.add(plan);
+  }
+  return [
+    ...(plain ? ([["keyPrefix"], ["foreignKeys"]] as const) : []),
+    ...[...environments].map((name) => ["environments", name] as const),
+    ...[...plans].map((name) => ["plans", name] as const),
+  ];
+}
 
 const SHOWN_MAX = 20;
 

@@ -1,5 +1,6 @@
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
+import type { NameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatTable } from "../framework/table.ts";
 import { showWait, type Terminal } from "../framework/terminal.ts";
@@ -29,7 +30,7 @@ export function isByDay(invocation: Invocation): boolean {
 type ByDayTerms = {
   readonly meters: readonly string[];
   /** The error for a plan or environment that has left the file, if it has no rows either. */
-  readonly unknown: string | undefined;
+  readonly unknown: NameError | undefined;
 };
 
 /**
@@ -73,7 +74,9 @@ export async function usageByDay(
     },
     say: (_, missing) => {
       if (unknown !== undefined && !isFound && missing === 0) {
-        return fail(terminal, EXIT_USAGE, `${unknown}, or one with usage on these days`);
+        const { status, message } = unknown;
+        const others = status === EXIT_USAGE ? ", or one with usage on these days" : "";
+        return fail(terminal, status, `${message}${others}`);
       }
       printer.end(missing);
       return EXIT_OK;

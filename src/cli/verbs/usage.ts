@@ -4,7 +4,7 @@ import type { UsageReport, WindowReport } from "../../core/keys/usage-reports.ts
 import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { UsageFilter } from "../../stores/queries/read-usage.ts";
 import { reachGateway } from "../access/reach.ts";
-import { unknownNameError } from "../access/unknown-names.ts";
+import { nameOptionsError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
@@ -37,13 +37,14 @@ export const usage: Verb = {
     const reached = await reachGateway(invocation, terminal);
     if (typeof reached === "number") return reached;
     // By day, names that have left the file may have usage.
-    const unknown = unknownNameError(invocation, reached.config, { accounts: [] });
+    const unknown = nameOptionsError(invocation, reached, { accounts: [] });
     if (isByDay(invocation)) {
       // Without a gateway, a file with mistakes has the meters of its sound part.
       const { config, meters = meterNames(config) } = reached;
       return usageByDay(invocation, terminal, { meters, unknown });
     }
-    const filter = unknown ?? readFilter(invocation);
+    if (unknown !== undefined) return fail(terminal, unknown.status, unknown.message);
+    const filter = readFilter(invocation);
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
     if (id !== undefined) return usageOfOne(id, invocation, terminal);
     return withAccounts(invocation, terminal, {

@@ -20,7 +20,9 @@ export type ReachResult =
   | { readonly ok: false; readonly mistakes: readonly Mistake[] };
 
 /** A part of the file that some commands need, beside what leads to the gateway. */
-export type FilePart = readonly ["keyPrefix" | "foreignKeys"];
+export type FilePart =
+  | readonly ["keyPrefix" | "foreignKeys"]
+  | readonly ["environments" | "plans", string];
 
 /** A file with mistakes whose part that leads to the gateway is sound. */
 export type Reach = {
@@ -29,7 +31,10 @@ export type Reach = {
   readonly config: Config;
   /** The same with plans and environments from GET /api/config instead of those in the file. */
   with(running: YamlMap): Promise<Config | undefined>;
-  /** Why `config` lacks a part of the file; undefined if it has the part, or the file does not. */
+  /**
+   * Why `config` lacks a part of the file; undefined if it has the part, or the file does not. A file
+   * without one sound plan or environment may have any.
+   */
   brokenPartError(part: FilePart): string | undefined;
 };
 
@@ -47,28 +52,44 @@ export async function loadReachable(file: string, variables: Variables): Promise
   const root = isYamlMap(read.tree.value) ? read.tree.value : {};
   const isBroken = REACH.some((key) => read.tree.isBroken([key]));
   const document = isBroken ? undefined : await soundPart(root, read.tree, { file, variables });
-  const loaded = document && (await loadDocument(document, file, variables));
+  const loaded = document && (await loadDocument({ ...MINIMUM, ...document }, file, variables));
   if (document === undefined || !loaded?.ok) return { ok: false, mistakes };
   const placed = mistakes.filter((one) => one.file === file);
+  const config = withoutMinimum(withUnloaded(loaded.config, root), document);
   return {
     ok: true,
     reach: {
       mistakes,
-      config: withUnloaded(loaded.config, root),
+      config,
       with: async (running) => {
         const merged = await loadDocument(
-          { ...document, ...runningPart(running) },
+          { ...MINIMUM, ...document, ...runningPart(running) },
           file,
           variables,
         );
         return merged.ok ? withUnloaded(merged.config, running) : undefined;
       },
-      brokenPartError: ([key]) => {
-        const isBroken = Object.hasOwn(root, key) && !Object.hasOwn(document, key);
-        return isBroken ? brokenError([key], read.tree, placed) : undefined;
+      brokenPartError: (part) => {
+        const broken = brokenPath(part, root, document);
+        return broken && brokenError(broken, read.tree, placed);
       },
     },
   };
+}
+
+/** The path of what has a mistake if the sound part of a file lacks a part of it. */
+function brokenPath(
+  [key, name]: FilePart,
+  root: YamlMap,
+  sound: YamlMap,
+): readonly string[] | undefined {
+  if (name === undefined) {
+    return Object.hasOwn(root, key) && !Object.hasOwn(sound, key) ? [key] : undefined;
+  }
+  const names = new Set(entriesOf(sound[key]).map(([one]) => one));
+  if (names.has(name)) return undefined;
+  if (entriesOf(root[key]).some(([one]) => one === name)) return [key, name];
+  return names.size === 0 ? [key] : undefined;
 }
 
 /** The mistakes are in the order of the file, so the first one from the key on is that of the part. */
@@ -130,7 +151,20 @@ const MINIMUM = {
   plans: { none: { minute: 1 } },
 };
 
-/** The sound part of a file; undefined if one of `REACH` is not sound. */
+/** Leaves out what the minimum has put in the place of plans and environments. */
+function withoutMinimum(config: Config, document: YamlMap): Config {
+  const { plans, environments } = document;
+  return {
+    ...config,
+    ...(plans === undefined && { plans: new Map(), planBounds: new Map() }),
+    ...(environments === undefined && { environments: [] }),
+  };
+}
+
+/**
+ * The sound part of a file; undefined if one of `REACH` is not sound. Without a sound plan, or a
+ * sound environment, it has none.
+ */
 async function soundPart(
   root: YamlMap,
   { isBroken }: Tree,
@@ -158,8 +192,8 @@ async function soundPart(
   }
   return {
     ...document,
-    plans: Object.keys(plans).length === 0 ? MINIMUM.plans : plans,
-    environments: Object.keys(environments).length === 0 ? MINIMUM.environments : environments,
+    ...(Object.keys(plans).length > 0 && { plans }),
+    ...(Object.keys(environments).length > 0 && { environments }),
   };
 }
 

@@ -22,6 +22,8 @@ async function openFile(folder: Folder) {
 }
 
 const CREATE = ["keys", "create", "--json", "--plan", "free", "--env"];
+const noProduction = (text: string) => text.replace("keyTag: live", "keyTag: LIVE");
+const noFree = (text: string) => text.replace("minute: 60", "minute: 0");
 const noPrefix = (text: string) => `${text}keyPrefix: \${NOT_SET}\n`;
 
 /** The status is 78, and the last line names the part and the place of its mistake. */
@@ -72,5 +74,76 @@ describe("without a gateway to ask, a mistake in foreignKeys", () => {
     const taken = await run(["keys", "import", "-", "--plain"], wrong, line);
     assertBroken(taken, "foreignKeys", /tollgate\.yaml:\d+:14$/);
     assert.equal((await run([...CREATE, "staging"], wrong)).status, 0);
+  });
+});
+
+describe("without a gateway to ask, an environment or a plan with a mistake", () => {
+  it("is 78 with the place of the mistake where a verb names it, not unknown", async () => {
+    await using folder = await openFolder();
+    const { run } = await openFile(folder);
+    const { id, account } = jsonOf<{ id: string; account: string }>(
+      await run([...CREATE, "production"]),
+    );
+    const further = ["keys", "create", "--account", account];
+    for (const args of [
+      [...CREATE, "production"],
+      ["keys", "rotate", id],
+      further,
+      ["keys", "list", "--env", "production"],
+      ["accounts", "list", "--env", "production"],
+      ["usage", "--env", "production"],
+    ]) {
+      const said = await run(args, noProduction);
+      assertBroken(said, "environments.production", /tollgate\.yaml:8:13$/);
+    }
+    for (const args of [
+      [...CREATE, "staging"],
+      ["accounts", "set", account, "--plan", "free"],
+      ["usage", "--plan", "free"],
+    ]) {
+      assertBroken(await run(args, noFree), "plans.free", /tollgate\.yaml:\d+:19$/);
+    }
+    const { out } = await run(["keys", "export"]);
+    const other = out.replaceAll(account, "a_other").replaceAll(id, "k_other");
+    for (const [wrong, part] of [
+      [noProduction, "environments.production"],
+      [noFree, "plans.free"],
+    ] as const) {
+      assertBroken(await run(["keys", "import", "-"], wrong, other), part, /tollgate\.yaml/);
+      // Records that are here already are not judged again.
+      assert.equal((await run(["keys", "list"], wrong)).status, 0);
+      assert.equal((await run(["keys", "import", "-"], wrong, out)).status, 0);
+    }
+    assert.equal((await run(["accounts", "list", "--plan", "free"], noFree)).status, 0);
+    const onto = ["accounts", "set", "--plan", "enterprise", "--limit", "day=5", "--on"];
+    const noPro = (text: string) => text.replace("minute: 300", "minute: 0");
+    assertBroken(await run([...onto, "pro"], noPro), "plans.pro", /tollgate\.yaml:\d+:18$/);
+    assert.equal((await run([...onto, "free"], noFree)).status, 0);
+    assert.equal((await run([...CREATE, "staging"], noProduction)).status, 0);
+    const strange = await run([...CREATE, "nowhere"], noProduction);
+    assert.equal(strange.status, 64);
+    assert.match(strange.err, /"nowhere" as it is unknown: expected staging$/m);
+  });
+
+  it("leaves no name in its place that the file does not have", async () => {
+    await using folder = await openFolder();
+    const { run, records } = await openFile(folder);
+    const none = (text: string) => text.replaceAll(/keyTag: \w+/g, "keyTag: A_B");
+    const free = (text: string) => text.replace(/^plans:[\s\S]*(?=^admin)/m, "plans: { pro: 1 }\n");
+    for (const [name, part] of [
+      ["default", "environments"],
+      ["production", "environments.production"],
+    ] as const) {
+      assertBroken(await run([...CREATE, name], none), part, /tollgate\.yaml:8:13$/);
+    }
+    const planned = ["keys", "create", "--env", "staging", "--plan"];
+    assertBroken(await run([...planned, "none"], free), "plans", /tollgate\.yaml:\d+:15$/);
+    for (const [kind, wrong] of [
+      ["env", none],
+      ["plan", free],
+    ] as const) {
+      assert.equal((await run(["completion", "bash", "--names", kind], wrong)).out, "");
+    }
+    assert.equal(await records(), "");
   });
 });
