@@ -30,7 +30,7 @@ function parseLimits<Name extends string>(
   for (const text of invocation.texts(option)) {
     const [, window = "", digits] = /^([a-z0-9.-]+)=(\d{1,15})$/.exec(text) ?? [];
     if (!isKnown(window)) {
-      return `Cannot read --${option} as WINDOW=NUMBER with a window of ${known}: the value is ${quoteValue(text)}`;
+      return `Cannot read --${option} as WINDOW=NUMBER with a window of ${known}, and a whole number from 1 to 10^12: the value is ${quoteValue(text)}`;
     }
     limits.push({ window, limit: Number(digits) });
   }

@@ -1,5 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
-import { type Invocation, LOG, type Option, type Verb } from "./verb.ts";
+import { CONFIG, type Invocation, LOG, type Option, type Verb } from "./verb.ts";
 
 const HELP: Option = { name: "help", summary: "show this" };
 
@@ -62,7 +62,9 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   if (option.value === undefined) return inlineValue ? `${rawName} takes no value` : undefined;
   // A value that looks like an option is the next option, unless it follows an equals sign. An id
   // may begin with a dash (docs/reference/keys.md#ids).
-  const missing = value === undefined || (!inlineValue && /^--|^-[a-z]$/.test(value));
+  const isNext = !inlineValue && /^--|^-[a-z]$/.test(value ?? "");
+  // No file has an empty name: the variable in `--config="$FILE"` is not set.
+  const missing = value === undefined || isNext || (value === "" && option.value === CONFIG.value);
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 

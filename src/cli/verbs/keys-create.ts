@@ -1,7 +1,7 @@
 import { quoteValue } from "../../base/messages.ts";
 import type { FilePart } from "../../config/load/reachable.ts";
 import { issueKeys } from "../../core/keys/edit-keys.ts";
-import type { NewKeys } from "../../core/keys/new-keys.ts";
+import { COUNT_MAX, type NewKeys } from "../../core/keys/new-keys.ts";
 import { findById } from "../../core/keys/record-index.ts";
 import { issuedReport } from "../../core/keys/record-reports.ts";
 import type { Records } from "../../core/keys/records.ts";
@@ -103,7 +103,7 @@ function readWanted(invocation: Invocation): NewKeys | string {
   if (typeof anchor === "string") return anchor;
   const count = invocation.text("count");
   if (count !== undefined && !/^\d{1,9}$/.test(count)) {
-    return `Cannot read --count as a whole number: the value is ${quoteValue(count)}`;
+    return `Cannot read --count as a whole number from 1 to ${COUNT_MAX}: the value is ${quoteValue(count)}`;
   }
   return {
     environment,

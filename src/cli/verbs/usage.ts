@@ -78,11 +78,11 @@ function readFilter(invocation: Invocation): UsageFilter | string {
   const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
   const over = invocation.text("over");
   if (over !== undefined && !/^\d{1,3}(?:\.\d{1,3})?%?$/.test(over)) {
-    return `Cannot read --over as a percentage such as 80%: the value is ${quoteValue(over)}`;
+    return `Cannot read --over as a percentage below 1000%, such as 80%: the value is ${quoteValue(over)}`;
   }
   const top = invocation.text("top");
   if (top !== undefined && !/^[1-9]\d{0,6}$/.test(top)) {
-    return `Cannot read --top as a number of accounts: the value is ${quoteValue(top)}`;
+    return `Cannot read --top as a number of accounts from 1 to 9999999: the value is ${quoteValue(top)}`;
   }
   return {
     ...{ environment, plan },

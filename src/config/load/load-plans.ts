@@ -5,7 +5,7 @@ import { Findings } from "../file/findings.ts";
 import { isYamlMap, type Mistake } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
-import { loadTree, readTree } from "./load.ts";
+import { inOrder, loadTree, readTree } from "./load.ts";
 
 /** `config` is set if the file is a whole configuration; if not, the bans are those in the file. */
 export type LoadPlansResult =
@@ -31,6 +31,6 @@ export async function loadPlans(file: string, variables: Variables): Promise<Loa
   const draft = readPlansDraft(findings);
   validatePlans(draft, findings);
   const all = [...mistakes, ...findings.mistakes];
-  if (all.length > 0) return { ok: false, mistakes: all };
+  if (all.length > 0) return { ok: false, mistakes: inOrder(all, file) };
   return { ok: true, plans: buildPlans(draft), hasBans: "bans" in root };
 }

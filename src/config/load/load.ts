@@ -155,7 +155,7 @@ function rulesOf({ plans, planBounds, bans, unauthenticated, environments }: Bui
 }
 
 /** Sorts mistakes: the file itself first, each file from top to bottom, without duplicates. */
-function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[] {
+export function inOrder(mistakes: readonly Mistake[], main: string): readonly Mistake[] {
   const unique = new Map(mistakes.map((one) => [JSON.stringify(one), one]));
   return [...unique.values()].sort((a, b) => {
     if (a.file !== b.file)

@@ -59,7 +59,7 @@ export function updateAccounts(
 }
 
 /**
- * The accounts on a plan, for a change of all of them. The plan need not be configured any more.
+ * The accounts on a plan that a change of all of them would make different. The plan need not be configured any more.
  * Checks the change of each account first, so that the edit cannot fail half-way.
  */
 export function accountsOnPlan(
@@ -73,11 +73,13 @@ export function accountsOnPlan(
   const on = accounts.filter((account) => account.plan === plan);
   const unknownPlan = on.length === 0 ? planError(plan, context) : undefined;
   if (unknownPlan !== undefined) return usageRefusal(unknownPlan);
-  const stuck = on
-    .map((account) => become(account, change, context))
-    .find((one) => "reason" in one);
-  if (stuck !== undefined && "reason" in stuck) return stuck;
-  return { ok: true, ids: on.map(({ id }) => id) };
+  const ids: string[] = [];
+  for (const account of on) {
+    const next = become(account, change, context);
+    if ("reason" in next) return next;
+    if (JSON.stringify(next) !== JSON.stringify(account)) ids.push(account.id);
+  }
+  return { ok: true, ids };
 }
 
 function mistakeInChange(change: AccountChange, context: KeyContext): string | undefined {

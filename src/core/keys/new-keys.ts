@@ -45,7 +45,7 @@ export type NewKeys = {
   readonly count?: number | undefined;
 };
 
-const COUNT_MAX = 1000;
+export const COUNT_MAX = 1000;
 
 /** The mistake in the request itself, independent of any records; undefined if there is none. */
 export function newKeysError(wanted: NewKeys, context: KeyContext): string | undefined {

@@ -33,17 +33,20 @@ describe("the values of options", () => {
         [...create, "--limit", "fortnight=5"],
         /^Cannot read --limit as WINDOW=NUMBER with a window of .*: the value is "fortnight=5"/,
       ],
-      [[...create, "--limit", "day=-5"], /^Cannot read --limit as WINDOW=NUMBER/],
+      [
+        [...create, "--limit", "day=-5"],
+        /^Cannot read --limit as WINDOW=NUMBER .* a whole number from 1 to 10\^12: the/,
+      ],
       [[...create, "--limit", "day=5", "--limit", "day"], /: the value is "day"$/m],
       [
         [...create, "--anchor", "1st"],
         /^Cannot read --anchor as a day of the month from 1 to 31: the value is "1st"/,
       ],
       [[...create, "--anchor", "1.5"], /^Cannot read --anchor .*"1\.5"/],
-      [
-        [...create, "--count", "2.5"],
-        /^Cannot read --count as a whole number: the value is "2\.5"/,
-      ],
+      ...["2.5", "-1", "1000000000"].map((count) => {
+        const told = `^Cannot read --count as a whole number from 1 to 1000: the value is "${count}"`;
+        return [[...create, "--count", count], new RegExp(told)] as const;
+      }),
       [[...create, "--expires", "soon"], /^Cannot read --expires as a duration such as 10s/],
       [[...create, "--expires", "36526d"], /^Cannot use --expires 36526d: it must be from 1ms to/],
     ] as const) {

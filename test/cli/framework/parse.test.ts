@@ -123,6 +123,14 @@ describe("wrong usage", () => {
     }
   });
 
+  it("is told where the name of a file is empty, as where it is missing", async () => {
+    for (const empty of [["--config="], ["--config", ""]]) {
+      const told = await refusal("check", ...empty);
+      assert.match(told, /^--config needs a value: --config FILE/);
+    }
+    assert.match(await refusal("audit", "--log="), /^--log needs a value: --log FILE/);
+  });
+
   it("is told where a length of time is none that a thing may last", async () => {
     for (const [verb, option] of [
       [["bans", "add", "x"], "--for"],

@@ -296,6 +296,8 @@ describe("keys by stdin", () => {
       told.map((text) => text.split(":")[0]),
       ["2", "3", "4", "5", "6", "7", "8", "9", "10"],
     );
+    assert.match(told[0] ?? "", /^2: it is no JSON/);
+    assert.match((await keys("x\n", "import", "-")).err, /^-:1: it is no JSON/);
     assert.match(told[2] ?? "", /^4: account acme is on plan free here, not on pro/);
     assert.doesNotMatch(err, /Smuggle|sk_short|cccc/);
     assert.equal(await readFile(join(folder.path, "data/keys.json"), "utf8"), before);

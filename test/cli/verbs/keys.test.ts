@@ -94,7 +94,7 @@ describe("keys", () => {
     assert.equal(new Set(told.map(({ account }) => account)).size, 3);
     for (const [count, why] of [
       ["1001", /must be a whole number from 1 to 1000/],
-      ["1e3", /^Cannot read --count as a whole number: the value is "1e3"/],
+      ["1e3", /^Cannot read --count as a whole number from 1 to 1000: the value is "1e3"/],
     ] as const) {
       const said = await keys("create", "--env", "staging", "--plan", "pro", "--count", count);
       assert.equal(said.status, 64);

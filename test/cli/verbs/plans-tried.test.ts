@@ -49,6 +49,13 @@ describe("plans try tells", () => {
     assert.match(alone.out, /Missing: 1 account has no record, .*: acme\n/);
   });
 
+  it("the mistakes of plans in the order of their lines", async () => {
+    await using trial = await openTrial([], "plans: { free: { nope: 1 } }\nfoo: 1\n");
+    const { status, err } = await trial.run();
+    const places = err.matchAll(/new\.yaml:(\d+):/g);
+    assert.deepEqual([status, ...[...places].map(([, at]) => at)], [78, "1", "2"]);
+  });
+
   it("from when on an account is limited and banned by the bans in force, and whom the plans ease", async () => {
     const lines = [
       ...[0.9, 1.9, 2.9, 3.9, 4.9, 5.9].map((atS) => line("acme", atS)),

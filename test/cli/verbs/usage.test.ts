@@ -83,10 +83,16 @@ describe("usage of all accounts", () => {
     for (const [args, says] of [
       [["--env", "nowhere"], /Unknown environment "nowhere": expected production, staging/],
       [["--plan", "none"], /Unknown plan "none": expected free, pro/],
-      [["--over", "much"], /--over as a percentage such as 80%: the value is "much"$/m],
-      [["--over", "1000"], /Cannot read --over as a percentage such as 80%/],
-      [["--top", "0"], /Cannot read --top as a number of accounts: the value is "0"$/m],
-      [["--top", "10000000"], /Cannot read --top as a number of accounts/],
+      [
+        ["--over", "much"],
+        /--over as a percentage below 1000%, such as 80%: the value is "much"$/m,
+      ],
+      [["--over", "1000"], /Cannot read --over as a percentage below 1000%/],
+      [
+        ["--top", "0"],
+        /Cannot read --top as a number of accounts from 1 to 9999999: the value is "0"$/m,
+      ],
+      [["--top", "10000000"], /Cannot read --top as a number of accounts from 1 to/],
       [["acme", "--top", "3"], /--top chooses among all accounts: leave it out, or the ID/],
     ] as const) {
       const said = await runVerb(["usage", ...args, "--config", file]);

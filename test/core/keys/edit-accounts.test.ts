@@ -205,6 +205,14 @@ describe("The accounts on a plan", () => {
     assert.deepEqual(on("agreed", { plan: "gold" }), { ok: true, ids: [] });
   });
 
+  it("are those that the change would make different", () => {
+    assert.deepEqual(on("free", { plan: "free" }), { ok: true, ids: [] });
+    const limits = [{ window: "minute", limit: 5 }] as const;
+    assert.deepEqual(on("free", { limits }), { ok: true, ids: ["shop"] });
+    const tagged = { meta: { tenant: "42" }, anchor: 15 };
+    assert.deepEqual(on("free", tagged), { ok: true, ids: ["acme", "shop"] });
+  });
+
   it("are told of a plan that is configured no more, and refused of one that never was", () => {
     const records = { ...RECORDS, accounts: [{ ...SHOP, plan: "old" }] };
     assert.deepEqual(on("old", { plan: "gold" }, records), { ok: true, ids: ["shop"] });
