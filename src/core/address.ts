@@ -47,6 +47,18 @@ export function isWithin(cidr: string, networks: readonly string[]): boolean {
   });
 }
 
+/** Whether the address of a CIDR is not the first one of its network. */
+export function hasBitsBeyondPrefix(cidr: string): boolean {
+  const [address = ""] = cidr.split("/");
+  const isIPv6 = address.includes(":");
+  const words = isIPv6 ? wordsOf(address) : address.split(".").map(Number);
+  const width = isIPv6 ? 16 : 8;
+  return words.some((word, i) => {
+    const rest = Math.min(width, Math.max(0, (i + 1) * width - bitsOf(cidr)));
+    return word % 2 ** rest !== 0;
+  });
+}
+
 /** The prefix length of a CIDR. A bare address is a network of one address. */
 function bitsOf(cidr: string): number {
   const [address = "", length] = cidr.split("/");

@@ -205,8 +205,13 @@ function describedOwner(
 function checkStanding(environment: EnvironmentDraft, start: ConfigPath, findings: Findings): void {
   const { standing, basePath, paths } = environment;
   if (standing === undefined || basePath === undefined) return;
-  if (isTemplateUnder(basePath, standing, paths)) return;
   const path = [...start, "standing"];
+  if (isTemplateUnder(standing, basePath, paths)) {
+    const shown = findings.shown(path, standing);
+    findings.mistake(path, `Cannot use the path ${shown}: it is basePath; choose one below it`);
+    return;
+  }
+  if (isTemplateUnder(basePath, standing, paths)) return;
   findings.mistake(path, outsideMessage(standing, path, [basePath, start], findings));
 }
 

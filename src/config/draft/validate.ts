@@ -7,6 +7,7 @@ import type { ConfigPath } from "../file/mistake.ts";
 import { isSameFile } from "../file/same-file.ts";
 import { limitsByLength } from "../schema/plan-windows.ts";
 import { checkExposure } from "./check-exposure.ts";
+import { checkLists } from "./check-lists.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import { validateListeners } from "./validate-listeners.ts";
 
@@ -31,6 +32,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   checkBans(draft, findings);
   checkEvents(draft, findings);
   checkExposure(draft, findings);
+  checkLists(draft, findings);
 }
 
 /**

@@ -40,6 +40,13 @@ export function parseOrigin(text: string): ParseResult<string> {
   return { value: url.origin };
 }
 
+/** The origin of a server that requests are forwarded to. */
+export function parseUpstream(text: string): ParseResult<string> {
+  const read = parseOrigin(text);
+  const hasPortZero = "value" in read && new URL(read.value).port === "0";
+  return hasPortZero ? { why: "no server has port 0" } : read;
+}
+
 /** A URL that something is sent to: http or https, a host, an optional port, path and query. */
 export function parseHttpUrl(text: string): ParseResult<string> {
   const url = /^https?:\/\/[^/\\\s]/i.test(text) && !/\s/.test(text) ? URL.parse(text) : null;

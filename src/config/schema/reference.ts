@@ -60,7 +60,8 @@ These are mistakes too:
 - A path of \`backends\` twice, outside of \`basePath\`, or without the prefix that it strips; an operation
   outside of its backend's path; no \`upstreams\` where no backend has \`basePath\` itself.
 - A \`public\` plan that is not there, is \`custom\`, or has a window longer than an hour; \`costs\` or
-  \`publicRoutes\` where every path is described; a \`standing\` path that a description has too.
+  \`publicRoutes\` where every path is described; a \`standing\` path that a description has too, or that is
+  \`basePath\` itself.
 - A prefix of \`foreignKeys\` with which a key of \`keyPrefix\`, or of another prefix, could start.
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
   \`stateFile\`; one of these that is a folder, or below a file, on the machine of \`check\` or of the start. What is not
@@ -68,6 +69,8 @@ These are mistakes too:
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
+network of \`trustedProxies\`, \`allow\` or \`deny\` with another address than its first one, as the whole network counts, the
+same entry twice in one of these or in \`cors.origins\`, \`log.meta\`, \`events.kinds\` or \`events.quota\`, and a
 \`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is a \`*\` inside
 an origin of \`cors\`, as origins are compared whole, and, with \`credentials: true\`, a \`"*"\` in \`headers\` or \`expose\`, as
 browsers take it for a name then. So is an entry of
