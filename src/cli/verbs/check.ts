@@ -16,7 +16,11 @@ export const check: Verb = {
   usage: "[FILE] [--keys] [--config FILE] [--json]",
   summary: "say every mistake of the configuration",
   options: [
-    { name: "keys", summary: "name the scopes, too, that operations need and no working key has" },
+    {
+      name: "keys",
+      summary:
+        "name, too, the scopes that operations need and no working key has, and accounts whose plan or environment is not there",
+    },
     CONFIG,
     JSON_FLAG,
   ],
@@ -33,9 +37,9 @@ export const check: Verb = {
     }
     const loaded = await loadConfig(file, terminal.env, { forStart: true });
     const mistakes = loaded.ok ? [] : loaded.mistakes;
-    const scopes =
-      loaded.ok && invocation.flag("keys") ? await scopeWarnings(loaded.config, terminal) : [];
-    const warnings = loaded.ok ? [...loaded.warnings, ...scopes] : [];
+    const ofRecords =
+      loaded.ok && invocation.flag("keys") ? await recordWarnings(loaded.config, terminal) : [];
+    const warnings = loaded.ok ? [...loaded.warnings, ...ofRecords] : [];
     for (const warning of warnings) {
       terminal.err(`${formatMistake({ ...warning, message: `warning: ${warning.message}` })}\n`);
     }
@@ -49,15 +53,21 @@ export const check: Verb = {
   },
 };
 
-/** Keys have no place in the file, so the warning names its first line. */
-async function scopeWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
-  const { keys } = await readRecords(config, terminal);
+/** Records have no place in the file, so the warnings name its first line. */
+async function recordWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
+  const records = await readRecords(config, terminal);
+  const { unserved } = await import("../../config/unserved-records.ts");
   const { missingScopes } = await import("../../config/queries/missing-scopes.ts");
-  const missing = missingScopes(config.environments, keys, terminal.now());
-  return missing.map(({ environment, scope, operation }) => {
-    const message = `No working key of ${environment} has the scope ${scope}, which ${operation} asks for; issue one with --scope ${scope}`;
-    return { file: config.file, line: 1, column: 1, message };
-  });
+  const nowMs = terminal.now();
+  const missing = missingScopes(config.environments, records.keys, nowMs);
+  const messages = [
+    ...unserved(config, records, nowMs).map(({ accounts, tell }) => tell(accounts)),
+    ...missing.map(
+      ({ environment, scope, operation }) =>
+        `No working key of ${environment} has the scope ${scope}, which ${operation} asks for; issue one with --scope ${scope}`,
+    ),
+  ];
+  return messages.map((message) => ({ file: config.file, line: 1, column: 1, message }));
 }
 
 async function boundsOf(config: Config): Promise<readonly MeterBound[]> {

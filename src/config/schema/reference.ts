@@ -91,6 +91,11 @@ open files, nothing is judged, and the gateway tries again each second. A reload
 - drops a plan that working keys have, or makes it \`custom\` while they have no limits of their own
 - adds or removes an environment on an address that no other environment has open
 
+A reload that drops or renames an environment is taken, because another gateway with the same records may serve it, and so
+is one with another \`keyTag\` or \`keyPrefix\`: a \`config_warning\` names the accounts whose keys are answered 401 from then
+on ([another tag or prefix](reference/keys.md#another-tag-or-prefix)). Before it, \`check --keys\` names the accounts with
+working keys whose plan or environment the file lacks; for the tag and the prefix it cannot, as a record keeps neither.
+
 A reload that drops a plan waits for the changes of keys and accounts that this gateway makes, and judges later ones by
 the new plans. If another process wrote a record on that plan while the reload ran, the old file stays in force.
 `;

@@ -131,6 +131,29 @@ paths:
     );
   });
 
+  it("names, with --keys, the accounts whose environment or plan the file has no more", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    for (const [account, env, plan] of [
+      ["moved", "staging", "free"],
+      ["dropped", "production", "pro"],
+      ["kept", "production", "free"],
+    ] as const) {
+      const issue = ["keys", "create", "--account", account, "--env", env, "--plan", plan];
+      assert.equal((await runVerb([...issue, "--config", file])).status, 0);
+    }
+    const text = configText()
+      .replace("staging:", "test:")
+      .replace(/^ {2}pro: .*\n/m, "");
+    await writeFile(file, text);
+    const { status, err } = await runVerb(["check", "--keys", "--config", file]);
+    assert.equal(status, 0);
+    assert.match(err, /^\S+:1:1: warning: .* no plan pro, and the account dropped has it;/m);
+    assert.match(err, /^\S+:1:1: warning: There is no environment staging, .* moved has it:/m);
+    assert.doesNotMatch(err, /kept/);
+    assert.equal((await runVerb(["check", "--config", file])).err, "");
+  });
+
   it("warns and still ends with 0", async () => {
     await using folder = await openFolder();
     const api = join(folder.path, "api.yaml");
