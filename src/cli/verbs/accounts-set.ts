@@ -39,7 +39,7 @@ export const accountsSet: Verb = {
       repeats: true,
       summary: "tell the backend; NAME= drops it",
     },
-    { name: "yes", summary: "with --on: change them without asking" },
+    { name: "yes", summary: "with --on: change them without asking; only a terminal is asked" },
     { name: "dry-run", summary: "with --on: list the accounts that would change, and change none" },
     ...GATEWAY_OPTIONS,
   ],
