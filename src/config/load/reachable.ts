@@ -1,8 +1,10 @@
 import { examplePath, type Operation } from "../../core/http/route.ts";
 import type { Config } from "../config.ts";
+import { nearestKey } from "../file/findings.ts";
 import { formatPath, formatPlace, isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { parseTree, type Tree } from "../file/tree.ts";
+import { shape } from "../schema/shape.ts";
 import { CONFIG_VALUES_MAX, loadTree, readTree } from "./load.ts";
 
 /** The keys that lead to a running gateway and to its records. */
@@ -84,12 +86,20 @@ function brokenPath(
   sound: YamlMap,
 ): readonly string[] | undefined {
   if (name === undefined) {
-    return Object.hasOwn(root, key) && !Object.hasOwn(sound, key) ? [key] : undefined;
+    if (Object.hasOwn(sound, key)) return undefined;
+    const given = Object.keys(root).find((one) => one === key || isMisspelt(one, key));
+    return given === undefined ? undefined : [given];
   }
   const names = new Set(entriesOf(sound[key]).map(([one]) => one));
   if (names.has(name)) return undefined;
   if (entriesOf(root[key]).some(([one]) => one === name)) return [key, name];
   return names.size === 0 ? [key] : undefined;
+}
+
+const KEYS = Object.keys(shape.shape);
+
+function isMisspelt(given: string, key: string): boolean {
+  return !KEYS.includes(given) && nearestKey(given, KEYS) === key;
 }
 
 /** The mistakes are in the order of the file, so the first one from the key on is that of the part. */

@@ -40,6 +40,9 @@ describe("without a gateway to ask, a mistake in keyPrefix", () => {
     const { run, records } = await openFile(folder);
     const { id } = jsonOf<{ id: string }>(await run([...CREATE, "staging"]));
     const before = await records();
+    const misspelt = (text: string) => `${text}keyPrefx: acme\n`;
+    const said = await run([...CREATE, "staging"], misspelt);
+    assertBroken(said, "keyPrefx", /tollgate\.yaml:\d+:1$/);
     for (const wrong of [noPrefix, (text: string) => `${text}keyPrefix: Acme\n`]) {
       for (const args of [
         [...CREATE, "staging"],
