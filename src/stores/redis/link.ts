@@ -82,8 +82,8 @@ export type Link = {
   split(): string | undefined;
   /** Subscribes on a separate connection. `restart` subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };
-  /** Whether every node is connected. */
-  health(): LinkHealth;
+  /** Whether every node is connected; of a bucket, the node that has it. */
+  health(bucket?: number): LinkHealth;
   /** Settles when connected, or when the first attempt failed. */
   readonly tried: Promise<void>;
   close(): Promise<void>;

@@ -149,10 +149,12 @@ export class Fallback implements OutageHandler {
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
-    const { away } = this.#watch;
+    const { away, hasStarted } = this.#watch;
+    const { clustered, health } = this.#context.quotaClient.link;
+    const way = health();
+    if (!hasStarted && !way.ok) return { ok: false, why: way.failure.message };
     const why = away[0] === undefined ? undefined : this.#breaker(away[0]).why;
     if (why === undefined) return { ok: true };
-    const { clustered } = this.#context.quotaClient.link;
     const where = clustered ? `buckets ${away.join(", ")} of ${BUCKET_COUNT} are away: ` : "";
     return { ok: false, why: `${where}${why}` };
   }

@@ -20,6 +20,8 @@ const BEAT_LATE_MS = 500;
 const PROBE_MS = 500;
 /** The pause between heartbeats while gateways wait for each other to charge their debts. */
 const SETTLE_MS = 100;
+/** The pause between two looks at the connections, which send nothing. */
+const LOOK_MS = 250;
 
 /**
  * Sets the pace of the heartbeats, and learns from them which parts of the store are away: trips the
@@ -38,6 +40,10 @@ export class OutageWatch {
   /** The buckets whose probe is under way. One heartbeat may begin before the last has ended. */
   readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
+  #looks: NodeJS.Timeout | undefined;
+  /** By bucket: when a look first found no connection, on performance.now(). */
+  readonly #lostMs = new Map<number, number>();
+  #hasStarted = false;
   #isHastened = false;
   #isStopped = false;
 
@@ -51,20 +57,30 @@ export class OutageWatch {
     return this.#buckets(true);
   }
 
+  /** Whether `away` has what the first attempt to connect has found. */
+  get hasStarted(): boolean {
+    return this.#hasStarted;
+  }
+
   /** Called when the first attempt to connect has ended. */
-  start(): void {
+  async start(): Promise<void> {
     if (this.#isStopped) return;
+    this.#looks = setInterval(() => this.#look(), LOOK_MS).unref();
     const { clustered, health } = this.#options.context.quotaClient.link;
     const way = health();
     if (way.ok || this.#breaker(0).isTripped) void this.#runHeartbeat();
-    // The first heartbeat names the gateways that share the limits of the buckets that trip.
-    else if (clustered) void this.#runHeartbeat().then(() => this.#probeOpen());
-    else this.trip(0, way.failure);
+    else if (clustered) {
+      // The first heartbeat names the gateways that share the limits of the buckets that trip.
+      await this.#runHeartbeat();
+      await this.#probeOpen();
+    } else this.trip(0, way.failure);
+    this.#hasStarted = true;
   }
 
   stop(): void {
     this.#isStopped = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#looks);
   }
 
   /** Trips the breaker of a bucket because of this failure, and probes the bucket from now on. */
@@ -92,6 +108,27 @@ export class OutageWatch {
   #schedule(ms: number): void {
     clearTimeout(this.#timer);
     if (!this.#isStopped) this.#timer = setTimeout(() => void this.#runHeartbeat(), ms).unref();
+  }
+
+  /**
+   * Trips the breakers of buckets that have had no connection for as long as a heartbeat may take.
+   * Without requests a store that is gone would be missed by two heartbeats, a second apart.
+   */
+  #look(): void {
+    const nowMs = performance.now();
+    const { health } = this.#options.context.quotaClient.link;
+    if (health().ok) {
+      this.#lostMs.clear();
+      return;
+    }
+    for (const bucket of this.#options.breakers.keys()) {
+      const way = health(bucket);
+      const lostMs = this.#lostMs.get(bucket) ?? nowMs;
+      if (way.ok) this.#lostMs.delete(bucket);
+      else this.#lostMs.set(bucket, lostMs);
+      const isOver = !way.ok && nowMs - lostMs >= this.#beatLateMs;
+      if (isOver && !this.#breaker(bucket).isTripped) this.trip(bucket, way.failure);
+    }
   }
 
   /** Sends a heartbeat, and probes the breakers that are tripped. */

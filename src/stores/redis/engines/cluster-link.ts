@@ -47,7 +47,7 @@ export function createClusterLink(seeds: readonly HostPort[], options: LinkOptio
     master: async () => "",
     split: () => undefined,
     subscribe: (channel, subscriber) => map.subscribe(channel, subscriber),
-    health: () => map.health(),
+    health: (bucket) => map.health(bucket),
     tried,
     close: async () => map.close(),
   };

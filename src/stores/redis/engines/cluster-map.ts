@@ -215,10 +215,11 @@ export class ClusterMap {
     return { restart: () => listener?.disconnect() };
   }
 
-  /** Names the parts that are not connected, and says of each why. */
-  health(): LinkHealth {
+  /** Names the parts that are not connected, or the one with `asked`, and says of each why. */
+  health(asked?: number): LinkHealth {
     const failures = this.parts().flatMap(({ node, buckets }) => {
       const bucket = buckets[0] as number;
+      if (asked !== undefined && !buckets.includes(asked)) return [];
       const owner = this.#owners[bucket];
       if (owner?.status === "ready") return [];
       const why = owner ? this.whyNot(owner) : this.unowned(bucket);

@@ -4,6 +4,7 @@ import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-clie
 import { BUCKET_COUNT, bucketSlot } from "../../../../src/stores/redis/hash-slots.ts";
 import { watchStalls } from "../../../support/in-time.ts";
 import { eventually } from "../../../support/poll.ts";
+import { freePort } from "../../../support/redis/redis.ts";
 import {
   addReplica,
   startCluster,
@@ -83,6 +84,30 @@ describe("a Cluster whose gateways have no requests", () => {
       cluster.nodes[GONE]?.cont();
     }
     await eventually(() => assert.deepEqual([house.store.health(), away()], [{ ok: true }, []]));
+  });
+
+  it("is told which buckets are away, and that they are back, if a master was gone for a moment and the gateway not ready", async () => {
+    await using house = await openFallback(cluster);
+    await eventually(() => house.store.health().ok);
+    await cluster.nodes[GONE]?.kill();
+    await eventually(() => !house.store.health().ok, { everyMs: 1 });
+    await cluster.nodes[GONE]?.restart();
+    await eventually(() => house.store.health().ok, { withinMs: 60_000 });
+    assert.equal(house.changes()[0], "store_away");
+    const away = house.told.find(({ message }) => message === "store_away");
+    assert.equal(away?.details?.buckets, gone().join());
+    assert.equal(house.changes().at(-1), "store_back");
+  });
+
+  it("is away from the start of a gateway on if none of its nodes is there, and told so", async () => {
+    const url = `redis+cluster://127.0.0.1:${await freePort()}`;
+    const address = { kind: "redis", url, shown: url } as const;
+    await using house = await openFallback({ address });
+    while (house.changes().length === 0) {
+      assert.equal(house.store.health().ok, false);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.deepEqual([house.changes(), house.store.health().ok], [["store_away"], false]);
   });
 
   it("is away in the buckets whose slots a master serves no more, though it serves others", async () => {

@@ -104,6 +104,50 @@ describe("the store that stays away", () => {
   });
 });
 
+describe("a store that is away for a moment, without any request", () => {
+  const outages = [
+    [
+      "because it stands still",
+      async () => proxy.behave({ blackHole: true }),
+      async () => proxy.behave({}),
+    ],
+    ["because it takes no connection", () => proxy.refuse(), () => proxy.listen()],
+  ] as const;
+  it.each(outages)(
+    "%s, is told to be away and to be back, each once, if the gateway was not ready",
+    async (_, begin, end) => {
+      await using house = await openFallback(proxy);
+      await admit(house.store, 1);
+      await begin();
+      await eventually(() => !house.store.health().ok, { everyMs: 1 });
+      await end();
+      await eventually(() => house.store.health().ok);
+      assert.deepEqual(house.changes(), ["store_away", "store_back"]);
+    },
+  );
+
+  it("leaves the gateway ready, and is not told, if the connection is made again at once", async () => {
+    await using house = await openFallback(proxy, { policy: { storeTimeoutMs: 5_000 } });
+    await admit(house.store, 1);
+    const accepted = proxy.accepted();
+    let isWatched = true;
+    let wasReady = true;
+    const watching = (async () => {
+      for (; isWatched; await sleep(0)) wasReady &&= house.store.health().ok;
+    })();
+    await redis.call("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes");
+    await eventually(() => proxy.accepted() > accepted);
+    await eventually(async () => {
+      const answer = await house.store.charge(accountRef, DAY);
+      assert.equal("by" in answer && answer.by, "store");
+    });
+    isWatched = false;
+    await watching;
+    // A machine that stalls for half a second in between may have it away, which is told then.
+    assert.equal(wasReady, house.changes().length === 0);
+  });
+});
+
 describe("a store that is away when the gateway starts", () => {
   it("is told with its reason, in words that come once, and found when it comes", async () => {
     await proxy.refuse();

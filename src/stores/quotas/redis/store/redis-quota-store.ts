@@ -300,13 +300,13 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   health(): { readonly ok: boolean; readonly why?: string } {
+    const told = this.#outage.health();
+    // A fallback decides without the store and logs that, so it says whether the store is away.
+    if (told?.ok) return told;
     const way = this.#link.health();
     const failure = this.#failure;
     // A fallback has a heartbeat that writes, so it knows more than the last call does.
-    const known = this.#outage.health() ?? {
-      ok: failure === undefined,
-      why: failure?.message ?? "",
-    };
+    const known = told ?? { ok: failure === undefined, why: failure?.message ?? "" };
     // On a Cluster the fallback knows which part is unreachable. Otherwise the link knows why there
     // is no connection.
     if (!known.ok && (way.ok || this.#link.clustered)) return known;
