@@ -180,7 +180,13 @@ export function shareExceededMessage(standing: RateLimitInfo): string {
   return `This gateway's share of the ${limitName(standing)}, ${standing.limit} units, is used up, and the limit is not: retry after the time in Retry-After`;
 }
 
-/** The same for the log. */
+/** The message of a 503 if the request takes more than the whole share, used or not. */
+export function aboveShareMessage(share: WindowUsage, taken: number): string {
+  const name = limitName(rateLimitInfo(share, share.limit));
+  return `This request takes ${taken} units, more than this gateway's share of the ${name}, ${share.limit} units, which holds while the store is unreachable and for seconds after: retry after the time in Retry-After`;
+}
+
+/** The reason of a 503 because of a share, for the log. */
 export function shareWhy(standing: RateLimitInfo): string {
   return `the share of the ${limitName(standing)}, ${standing.limit} units, leaves no room, though the limit does`;
 }

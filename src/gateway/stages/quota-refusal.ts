@@ -2,6 +2,7 @@ import type { Ban } from "../../core/quota/bans.ts";
 import type { QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import { heldUnits, isHeldByOthers } from "../../core/quota/meters.ts";
 import {
+  aboveShareMessage,
   exceedsShare,
   limitExceededMessage,
   type RateLimitInfo,
@@ -48,10 +49,14 @@ export function refuseByQuota(
     refusal: logged,
   });
   if (by === "share") {
-    const message = shareExceededMessage(rateLimitInfo);
-    const isOver = decision.windows.some((share) => {
+    const above = decision.windows.find((share) => {
       return !share.observed && exceedsShare(costIn(share, cost), share.limit);
     });
+    const message =
+      above === undefined
+        ? shareExceededMessage(rateLimitInfo)
+        : aboveShareMessage(above, costIn(above, cost));
+    const isOver = above !== undefined;
     const retryAfterSeconds = shareRetrySeconds(rateLimitInfo.resetMs, decidedMs, isOver);
     return refuse("store_unavailable", shareWhy(rateLimitInfo), { message, retryAfterSeconds });
   }

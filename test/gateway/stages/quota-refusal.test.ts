@@ -54,6 +54,22 @@ describe("a refusal for the sake of a share", () => {
     assert.equal(waits([10, 2_000], 10), 5);
     assert.equal(waits([10, 2_000], 11), 1);
   });
+
+  it("says that the request takes more than the whole share, not that an untouched share is used up", () => {
+    const share: WindowUsage = { ...MINUTE, limit: 4, used: 0 };
+    const usedUp: WindowUsage = { ...DAY, limit: 10, used: 10 };
+    const messageFor = (windows: readonly WindowUsage[], cost: number) => {
+      return refuse(windows, { by: "share", cost }).refusal.message ?? "";
+    };
+    const above =
+      /^This request takes 5 units, more than this gateway's share of the minute limit, 4 units, /;
+    assert.match(messageFor([share], 5), above);
+    assert.match(messageFor([share, usedUp], 5), above);
+    assert.match(messageFor([share, usedUp], 4), /share of the day limit, 10 units, is used up/);
+    const tokens = { ...share, part: TOKENS, hold: 2_000 };
+    const held = /takes 2000 units, more than .* share of the tokens limit of a minute, 4 units, /;
+    assert.match(messageFor([tokens], 1), held);
+  });
 });
 
 describe("a refusal from memory", () => {
