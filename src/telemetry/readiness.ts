@@ -32,6 +32,16 @@ export type ReadinessInputs = {
   readonly workers?: ReadinessCheck;
 };
 
+/** How an upstream has gone out of service so far. Instants are Unix milliseconds. */
+export type UpstreamOutages = {
+  readonly count: number;
+  /** When it last went out, and why. */
+  readonly downMs: number;
+  readonly why: string;
+  /** When it last came back; absent if it never has. */
+  readonly upMs?: number;
+};
+
 /** An upstream as checks, metrics and the page tell of it. */
 export type UpstreamState = {
   readonly environment: string;
@@ -41,6 +51,8 @@ export type UpstreamState = {
   readonly up: boolean;
   /** The reason for which it is down. */
   readonly why?: string | undefined;
+  /** Absent if it was never down. */
+  readonly outages?: UpstreamOutages;
 };
 
 /**

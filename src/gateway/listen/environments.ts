@@ -20,7 +20,7 @@ export type ListenerSpec = {
  */
 export function listenerSpecs(
   config: Config,
-  elapsed: () => number,
+  clocks: PoolClocks,
   previous: readonly ListenerSpec[] = [],
 ): ListenerSpec[] {
   const before = new Map(
@@ -35,7 +35,7 @@ export function listenerSpecs(
     const entry = listening.get(key) ?? { key, listen: environment.listen, environments: [] };
     listening.set(key, entry);
     entry.environments.push(
-      environmentOf(config, environment, elapsed, before.get(environment.name)),
+      environmentOf(config, environment, clocks, before.get(environment.name)),
     );
   }
   return [...listening.values()];
@@ -50,7 +50,7 @@ function listenKey({ name, listen }: EnvironmentConfig): string {
 function environmentOf(
   config: Config,
   environment: EnvironmentConfig,
-  elapsed: () => number,
+  clocks: PoolClocks,
   before: Environment | undefined,
 ): Environment {
   const { limits, standing, routes } = environment;
@@ -62,7 +62,7 @@ function environmentOf(
     keyHeaders: config.keyHeaders,
     logMeta: config.log.meta,
     foreignKeys: config.foreignKeys,
-    services: servicesOf(environment, elapsed, before),
+    services: servicesOf(environment, clocks, before),
     limits,
     requestLimits: {
       fieldBytesMax: limits.headerBytes,
@@ -96,20 +96,21 @@ const HASH_DIGITS = 8;
 /** The services with a path of their own, followed by the default service for all other paths. */
 function servicesOf(
   environment: EnvironmentConfig,
-  elapsed: () => number,
+  clocks: PoolClocks,
   before: Environment | undefined,
 ): readonly Service[] {
   const own = { ...environment, path: undefined, stripPrefix: "", addPrefix: "" };
   return [...environment.services, own]
     .filter(({ upstreams }) => upstreams.length > 0)
-    .map((service) => serviceOf(service, elapsed, before));
+    .map((service) => serviceOf(service, clocks, before));
 }
 
+type PoolClocks = Pick<UpstreamPool["options"], "elapsed" | "machineNow">;
 type ConfiguredService = ServiceConfig & Pick<Service, "path" | "stripPrefix" | "addPrefix">;
 
 function serviceOf(
   { path, stripPrefix, addPrefix, routes, limits, ...service }: ConfiguredService,
-  elapsed: () => number,
+  clocks: PoolClocks,
   before: Environment | undefined,
 ): Service {
   const options = {
@@ -121,7 +122,8 @@ function serviceOf(
     serverName: service.upstreamTls.serverName,
     clientCertificate: pairOf(service.upstreamTls.clientCertificate),
     healthCheck: service.healthCheck,
-    elapsed,
+    elapsed: clocks.elapsed,
+    machineNow: clocks.machineNow,
   };
   const known = before?.services.find((one) => one.path === path)?.upstreams;
   const upstreams =

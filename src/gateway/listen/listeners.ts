@@ -59,11 +59,12 @@ export class Listeners {
   }
 
   /** Every upstream of every environment, whether it is in service, and if not the reason. */
-  *upstreams() {
+  *upstreams(): Generator<UpstreamState> {
     for (const { name, services } of this.#environments) {
       for (const { path: backend, upstreams } of services) {
         for (const health of upstreams.health.report()) {
-          yield { environment: name, backend, ...health };
+          const outages = upstreams.health.outagesOf(health.origin);
+          yield { environment: name, backend, ...health, ...(outages && { outages }) };
         }
       }
     }
@@ -104,7 +105,7 @@ export class Listeners {
   async serve(config: Config): Promise<void> {
     if (this.#closed) throw new Error("The gateway has stopped");
     const before = this.#listening;
-    const next = listenerSpecs(config, this.#gateway.elapsed, before);
+    const next = listenerSpecs(config, this.#gateway, before);
     await this.#open(next, config);
     this.#listening = next;
     this.#tellListeners();

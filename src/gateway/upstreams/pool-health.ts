@@ -1,4 +1,5 @@
 import type { Refusal } from "../../core/refusal.ts";
+import type { UpstreamOutages } from "../../telemetry/readiness.ts";
 import { holderOf } from "./connection-shares.ts";
 import type { Upstream, UpstreamPoolOptions } from "./upstream.ts";
 
@@ -37,6 +38,7 @@ export class PoolHealth {
     for (const upstream of upstreams) {
       const isProbed = hasHealthCheck || (!isUp(upstream) && upstream.trial === "none");
       if (isProbed) upstream.probeAtMs = options.elapsed();
+      this.#noteChange(upstream);
     }
   }
 
@@ -47,6 +49,11 @@ export class PoolHealth {
       const up = isUp(upstream);
       return up ? { origin, up } : { origin, up, why };
     });
+  }
+
+  /** How an upstream has gone out of service so far; undefined if it never has. */
+  outagesOf(origin: string): UpstreamOutages | undefined {
+    return this.#upstreams.find((upstream) => upstream.origin === origin)?.outages;
   }
 
   /**
@@ -71,12 +78,14 @@ export class PoolHealth {
     }
     if (!isFailing(upstream)) this.#trust(upstream);
     else if (UNAVAILABLE.has(status)) this.#distrust(upstream);
+    this.#noteChange(upstream);
   }
 
   /** A body of the upstream went well: it was whole, or its client left while it came. */
   delivered(upstream: Upstream): void {
     upstream.brokenInRow = 0;
     if (!isFailing(upstream)) this.#trust(upstream);
+    this.#noteChange(upstream);
   }
 
   /** Another process found the upstream down: it counts as failing here, until a probe succeeds. */
@@ -87,6 +96,7 @@ export class PoolHealth {
       upstream.failuresInRow = FAILURES_MAX;
       this.#takeOut(upstream);
       upstream.probeAtMs ??= this.#options.elapsed();
+      this.#noteChange(upstream);
     }
   }
 
@@ -97,6 +107,19 @@ export class PoolHealth {
     if (isAnswered) upstream.brokenInRow += 1;
     else upstream.failuresInRow += 1;
     if (upstream.trial === "asked" || isFailing(upstream)) this.#distrust(upstream);
+    this.#noteChange(upstream);
+  }
+
+  /** Called after whatever may have put the upstream out of service, or back. */
+  #noteChange(upstream: Upstream): void {
+    const up = isUp(upstream);
+    if (up === upstream.wasUp) return;
+    upstream.wasUp = up;
+    const nowMs = this.#options.machineNow();
+    const { why, outages } = upstream;
+    if (!up)
+      upstream.outages = { ...outages, count: (outages?.count ?? 0) + 1, downMs: nowMs, why };
+    else if (outages !== undefined) upstream.outages = { ...outages, upMs: nowMs };
   }
 
   /** The upstream fails: it goes out of service, if another one is left, until it recovers. */
@@ -130,6 +153,7 @@ export class PoolHealth {
     if (wrong !== undefined) upstream.why = wrong;
     if (this.#options.healthCheck === undefined) this.#connected(upstream, wrong === undefined);
     else this.#checked(upstream, wrong === undefined);
+    this.#noteChange(upstream);
   }
 
   /** A health check ended. One success clears every failure; two failures take the upstream out. */
@@ -198,6 +222,8 @@ function inheritHealth(upstream: Upstream, before: Upstream, hasHealthCheck: boo
   upstream.trial = before.trial === "none" ? "none" : "due";
   upstream.failedTrials = before.failedTrials;
   upstream.why = before.why;
+  upstream.wasUp = before.wasUp;
+  upstream.outages = before.outages;
   upstream.failuresInRow = before.failuresInRow;
   upstream.brokenInRow = before.brokenInRow;
   upstream.unavailableInRow = before.unavailableInRow;

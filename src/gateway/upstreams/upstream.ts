@@ -4,6 +4,7 @@ import { UpstreamSockets } from "../../base/open-files.ts";
 import { hostPortOf } from "../../core/address.ts";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
+import type { UpstreamOutages } from "../../telemetry/readiness.ts";
 import { ConnectionShares } from "./connection-shares.ts";
 import { HostAddresses } from "./host-addresses.ts";
 
@@ -24,6 +25,8 @@ export type UpstreamPoolOptions = {
   readonly healthCheck: { readonly path: string; readonly everyMs: number } | undefined;
   /** The monotonic clock, in milliseconds. */
   readonly elapsed: () => number;
+  /** The clock of this machine, in Unix milliseconds. */
+  readonly machineNow: () => number;
 };
 
 /** The most bytes of a response head (docs/reference/edge.md#response-head). */
@@ -78,6 +81,10 @@ export class Upstream {
   isUnavailableForSeveral = false;
   /** Failed health checks. */
   failedProbes = 0;
+  /** Whether it was up when that was last looked at. */
+  wasUp = true;
+  /** How it has gone out of service so far; undefined if it never has. */
+  outages: UpstreamOutages | undefined;
   /** When the next probe is due, on the monotonic clock; undefined if none is wanted. */
   probeAtMs: number | undefined;
   /** Ends the probe in progress. */

@@ -14,6 +14,12 @@ type WatchSources = {
   readonly now: () => number;
 };
 
+/** An upstream at the last look: of its outages, `count` as the last event told them. */
+type SeenUpstream = { readonly up: boolean; readonly count: number; readonly downMs: number };
+
+const NEVER_DOWN: SeenUpstream = { up: true, count: 0, downMs: 0 };
+
+/** However often an upstream goes out and comes back, it has two lines in this time at most. */
 const LOOK_MS = 500;
 /** The numbers of days before a sunset at which an operation is logged. */
 const AHEAD_DAYS = [7, 30];
@@ -23,9 +29,9 @@ const AHEAD_DAYS = [7, 30];
  * checks on a timer, so no request waits for it. Stops when the result is called.
  */
 export function watchUpstreamsAndSunsets(sources: WatchSources): () => void {
-  const state = { up: new Map<string, boolean>(), told: new Map<string, number>() };
+  const state = { upstreams: new Map<string, SeenUpstream>(), told: new Map<string, number>() };
   const look = () => {
-    tellUpstreams(sources, state.up);
+    tellUpstreams(sources, state.upstreams);
     void tellSunsets(sources, state.told);
   };
   // A look keeps no process from its end.
@@ -33,16 +39,29 @@ export function watchUpstreamsAndSunsets(sources: WatchSources): () => void {
   return () => clearInterval(timer);
 }
 
-function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, boolean>): void {
+function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, SeenUpstream>): void {
   const named = new Set<string>();
-  for (const { environment: env, backend, origin, up, why } of upstreams()) {
+  for (const { environment: env, backend, origin, up, why, outages } of upstreams()) {
     const id = `${env} ${backend ?? ""} ${origin}`;
     named.add(id);
-    if ((before.get(id) ?? true) === up) continue;
-    before.set(id, up);
+    const seen = before.get(id) ?? NEVER_DOWN;
+    const { count = 0, downMs = 0, upMs = 0 } = outages ?? {};
+    const more = count - seen.count;
+    // One that is as it was may have been otherwise between two looks.
+    const isBack = !seen.up && (up || (downMs > upMs && upMs > seen.downMs));
+    const isOut = up ? seen.up && (more > 0 || downMs > seen.downMs) : seen.up || isBack;
     const told = { env, backend, upstream: new URL(origin).origin };
-    if (up) log.info("upstream_up", told);
-    else log.error("upstream_down", { ...told, why });
+    const tellUp = (again: number) => {
+      log.info("upstream_up", { ...told, ...(again > 0 && { outages: again }) }, outages?.upMs);
+    };
+    if (isBack) tellUp(isOut ? 0 : more);
+    if (isOut) {
+      const times = more > 1 ? { outages: more } : {};
+      log.error("upstream_down", { ...told, why: why ?? outages?.why, ...times }, outages?.downMs);
+    }
+    if (isOut && up) tellUp(0);
+    const isTold = isBack || isOut || more < 0;
+    before.set(id, { up, count: isTold ? count : seen.count, downMs });
   }
   // While no worker serves none is named, though the configuration has some.
   if (named.size === 0) return;

@@ -8,6 +8,7 @@ import type {
   ReadinessCheck,
   ReadinessChecks,
   ReadinessInputs,
+  UpstreamState,
 } from "../../telemetry/readiness.ts";
 
 /** The counts of one process since its last status, and its state, for the supervisor. */
@@ -72,6 +73,24 @@ const most: Join<number> = (all) => Math.max(0, ...all);
 const every: Join<boolean> = (all) => all.every(Boolean);
 const any: Join<boolean> = (all) => all.some(Boolean);
 
+/**
+ * An upstream as two processes know it. It is down while either has it down, and since the first of
+ * them has. Both notice the same outage, so the counts are not summed.
+ */
+function joinUpstreams(a: UpstreamState, b: UpstreamState): UpstreamState {
+  const [one, other] = a.up ? [b, a] : [a, b];
+  if (one.outages === undefined || other.outages === undefined) {
+    const outages = one.outages ?? other.outages;
+    return outages === undefined ? one : { ...one, outages };
+  }
+  const isLater = one.outages.downMs > other.outages.downMs;
+  const isOfOne = one.up ? isLater : other.up || !isLater;
+  const { downMs, why } = isOfOne ? one.outages : other.outages;
+  const upMs = Math.max(one.outages.upMs ?? 0, other.outages.upMs ?? 0);
+  const count = Math.max(one.outages.count, other.outages.count);
+  return { ...one, outages: { count, downMs, why, ...(upMs > 0 && { upMs }) } };
+}
+
 /** Counts are summed. Of everything else the worst value holds, of records the newest. */
 const JOINS: { readonly [N in keyof Gauges]: Join<Gauges[N]> } = {
   inFlight: sum,
@@ -81,7 +100,8 @@ const JOINS: { readonly [N in keyof Gauges]: Join<Gauges[N]> } = {
     const upstreams = new Map<string, Gauges["upstreams"][number]>();
     for (const one of all.flat()) {
       const id = `${one.environment} ${one.backend ?? ""} ${one.origin}`;
-      if (upstreams.get(id)?.up !== false) upstreams.set(id, one);
+      const known = upstreams.get(id);
+      upstreams.set(id, known === undefined ? one : joinUpstreams(known, one));
     }
     return [...upstreams.values()];
   },

@@ -66,13 +66,13 @@ export const EVENTS = {
   ),
   upstream_down: row(
     "error",
-    ["env", "backend", "upstream", "why"],
-    "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, that of a malformed response after its code, or that of its health check",
+    ["env", "backend", "upstream", "why", "outages"],
+    "A backend's upstream is out of service; `why` is the latest reason, as in the request lines, that of a malformed response after its code, or that of its health check. What happens within half a second is told together, with the instants of the last time; `outages` is how often it went out since the event before, if that is more than once",
   ),
   upstream_up: row(
     "info",
-    ["env", "backend", "upstream"],
-    "It is in service again. One that a reload removes while it is down has no such event",
+    ["env", "backend", "upstream", "outages"],
+    "It is in service again; `outages` is how often it went out again since its `upstream_down`, if it did. One that a reload removes while it is down has no such event",
   ),
   store_away: row(
     "error",

@@ -13,9 +13,10 @@ type LogLine<E extends LogEvent> = {
 
 /**
  * Writes one line by its row in log-events.ts, with the members that the row names. For a row of
- * events.ts it writes the line of an event and calls the listener.
+ * events.ts it writes the line of an event and calls the listener. `timeMs` is when the event
+ * happened, if that is known.
  */
-type LogFn = <E extends LogEvent>(event: E, details?: LogLine<E>) => void;
+type LogFn = <E extends LogEvent>(event: E, details?: LogLine<E>, timeMs?: number) => void;
 
 /**
  * The one logger. Details never contain a key, a token or a password: callers pass facts, not
@@ -63,11 +64,11 @@ export function createLog(
   let heard: EventListener = () => {};
   const tell =
     (grade: Exclude<LogLevel, "silent">): LogFn =>
-    (event: LogEvent, details: Readonly<Record<string, unknown>> = {}) => {
+    (event: LogEvent, details: Readonly<Record<string, unknown>> = {}, timeMs?: number) => {
       if (!isEvent(event)) {
         return logger[grade](NAMED.has(event) ? { gateway, ...details } : details, event as string);
       }
-      const time = now();
+      const time = timeMs ?? now();
       events[grade]({ time, kind: event, gateway, ...details }, "event");
       heard(event, details, time);
     };

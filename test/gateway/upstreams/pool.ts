@@ -14,6 +14,7 @@ export const OPTIONS = {
   serverName: undefined,
   clientCertificate: undefined,
   healthCheck: undefined,
+  machineNow: Date.now,
 };
 
 /** On a clock that the test moves; sockets are real. */

@@ -44,6 +44,28 @@ describe("several processes as one gateway", () => {
     assert.deepEqual(upstreams, [upstream(true), upstream(false, { backend: "/a" })]);
   });
 
+  it("an upstream is down since the first process has it down, and back when the last one has it", () => {
+    const of = (up: boolean, downMs: number, upMs?: number) => {
+      return upstream(up, {
+        outages: { count: downMs, downMs, why: `${downMs}`, ...(upMs && { upMs }) },
+      });
+    };
+    const joined = (...all: Upstream[]) => {
+      const { upstreams } = joinGauges(all.map((one) => gaugesOf(1, [one])));
+      const { up, outages } = upstreams[0] ?? assert.fail();
+      return [up, outages?.downMs, outages?.why, outages?.upMs, outages?.count];
+    };
+    const never = upstream(true);
+    for (const isReversed of [false, true]) {
+      const inOrder = (...all: Upstream[]) => joined(...(isReversed ? all.toReversed() : all));
+      assert.deepEqual(inOrder(of(true, 5, 6), never, of(true, 3, 9)), [true, 5, "5", 9, 5]);
+      assert.deepEqual(inOrder(of(false, 5), of(true, 7, 8), never), [false, 5, "5", 8, 7]);
+      assert.deepEqual(inOrder(of(false, 5), of(false, 3, 2)), [false, 3, "3", 2, 5]);
+      assert.deepEqual(inOrder(of(false, 5)), [false, 5, "5", undefined, 5]);
+      assert.deepEqual(inOrder(never, never), [true, undefined, undefined, undefined, undefined]);
+    }
+  });
+
   it("an upstream is up only where it is for every process, in whatever order they tell", () => {
     const up = (...all: boolean[]) => {
       const joined = joinGauges(all.map((one) => gaugesOf(1, [upstream(one)])));

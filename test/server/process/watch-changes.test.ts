@@ -144,6 +144,46 @@ test("an upstream is told by its service when it goes out and when it is back, a
   assert.deepEqual(await look(), [["info", "upstream_up", ...where, undefined]]);
 });
 
+test("an upstream that goes out and comes back between two looks is told, once, with the instants and the number of its outages", async () => {
+  type Outages = { count: number; downMs: number; upMs?: number; why: string };
+  const state = { environment: "production", origin: "http://127.0.0.1:9001/", up: true };
+  let upstream: typeof state & { outages?: Outages } = state;
+  const told: unknown[] = [];
+  const write = (line: string) => {
+    const { time, kind, why, outages } = JSON.parse(line);
+    told.push([time, kind, why, outages]);
+  };
+  const stop = watchUpstreamsAndSunsets({
+    config: () => ({ environments: [] }) as unknown as Config,
+    upstreams: () => [upstream],
+    log: createLog({ write }, "info"),
+    quotas: { markFirst: async () => true },
+    now: () => 0,
+  });
+  onTestFinished(stop);
+  const look = async (up: boolean, count: number, downMs: number, upMs?: number) => {
+    const outages = { count, downMs, ...(upMs && { upMs }), why: "ECONNRESET" };
+    upstream = { ...state, up, outages };
+    await nextLook();
+    await nextLook();
+    return told.splice(0);
+  };
+  const down = (time: number, outages?: number) => [time, "upstream_down", "ECONNRESET", outages];
+  const up = (time: number, outages?: number) => [time, "upstream_up", undefined, outages];
+  assert.deepEqual(await look(true, 1, 100, 110), [down(100), up(110)]);
+  assert.deepEqual(await look(true, 401, 700, 710), [down(700, 400), up(710)]);
+  assert.deepEqual(await look(false, 402, 800, 710), [down(800)]);
+  assert.deepEqual(await look(false, 405, 900, 899), [up(899), down(900, 3)]);
+  // Another process was out before this one came back.
+  assert.deepEqual(await look(false, 405, 920, 925), []);
+  assert.deepEqual(await look(true, 406, 950, 960), [up(960, 1)]);
+  // Another process, which had gone out less often.
+  assert.deepEqual(await look(true, 406, 990, 995), [down(990), up(995)]);
+  // The process with the most has ended.
+  assert.deepEqual(await look(true, 2, 940, 945), []);
+  assert.deepEqual(await look(false, 3, 999, 995), [down(999)]);
+});
+
 test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
   const sunsetMs = 20 * DAY_MS + 1;
   const of = (template: string, deprecated: boolean) => {
