@@ -1,4 +1,4 @@
-import { quoteValue } from "../../base/messages.ts";
+import { cleanText, quoteValue } from "../../base/messages.ts";
 import type { TextPosition } from "../../base/text-position.ts";
 
 /** A map of a file, as plain values. */
@@ -35,20 +35,13 @@ export function isWithin(path: string, start: string): boolean {
 /** One mistake, with its place. It is printed as `FILE:LINE:COL: message`. */
 export type Mistake = TextPosition & { readonly file: string; readonly message: string };
 
-/**
- * Makes a mistake from words about a file. Control characters in them, and marks that turn the
- * direction of text, are written as escapes, so that nothing in a file can look like output of
- * Tollgate.
- */
+/** Makes a mistake from words about a file, so that nothing in it can look like output of Tollgate. */
 export function makeMistake(
   file: string,
   { line, column }: TextPosition,
   message: string,
 ): Mistake {
-  const plain = message.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
-    return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
-  });
-  return { file, line, column, message: plain };
+  return { file, line, column, message: cleanText(message) };
 }
 
 /**
