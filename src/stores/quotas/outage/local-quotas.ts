@@ -77,7 +77,7 @@ export class LocalQuotas {
   readonly #accounts: BoundedAccounts<LocalAccount>;
   #outage = 0;
 
-  constructor(accountsMax = 100_000, onMeterLost?: OnSettlementLost) {
+  constructor(accountsMax: number, onMeterLost?: OnSettlementLost) {
     this.#accounts = new BoundedAccounts(accountsMax);
     this.debts = new Debts(accountsMax, onMeterLost);
   }

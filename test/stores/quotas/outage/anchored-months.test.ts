@@ -72,7 +72,7 @@ describe("while the store is unreachable, a month from an anchor", () => {
       cacheDecision(quotaRequest, decided, trip),
       decisionCache.beginCall(),
     );
-    const local = new LocalQuotas();
+    const local = new LocalQuotas(100);
     const admit = (atMs: number) => {
       const knownCount = (counter: string, startMs: number) => {
         return decisionCache.countOf(accountRef, counter, startMs);

@@ -26,7 +26,7 @@ describe("the bound while the store is away", () => {
   ) {
     const used = Math.min(known, limit);
     const quotaRequest = asking({ window: "minute", limit });
-    const all = Array.from({ length: gateways }, () => new LocalQuotas());
+    const all = Array.from({ length: gateways }, () => new LocalQuotas(100));
     const last = toldBy(quotaRequest, used, NOON);
     const one = (gateway: number) => {
       const given = terms({ gateways, last: knows(gateway) ? last : undefined });
@@ -73,7 +73,7 @@ describe("the bound while the store is away", () => {
         const share = Math.ceil((limit - used) / gateways);
         let sum = used;
         for (let gateway = 0; gateway < gateways; gateway++) {
-          const accounts = new LocalQuotas();
+          const accounts = new LocalQuotas(100);
           let own = 0;
           // Dear ones first come, cheap ones after them: what is left is used up.
           for (const each of [...cost, ...Array<number>(limit).fill(1)]) {
@@ -106,7 +106,7 @@ describe("the bound while the store is away", () => {
     const quotaRequest = asking({ window: "minute", limit: 100 });
     const admittedBy = (known: number) => {
       const given = terms({ gateways: 2, last: toldBy(quotaRequest, known, NOON) });
-      const accounts = new LocalQuotas();
+      const accounts = new LocalQuotas(100);
       let sum = 0;
       for (let i = 0; i < 200; i++)
         sum += accounts.decide(accountRef, quotaRequest, given).decision.granted;
@@ -129,7 +129,7 @@ describe("the bound while the store is away", () => {
         let sum = count;
         for (const each of counts) {
           const given = terms({ gateways, last: toldBy(quotaRequest, each, NOON) });
-          const accounts = new LocalQuotas();
+          const accounts = new LocalQuotas(100);
           for (let i = 0; i <= limit; i++)
             sum += accounts.decide(accountRef, quotaRequest, given).decision.granted;
         }
@@ -155,7 +155,7 @@ describe("what answers use of a share", () => {
 
   /** One gateway whose answers use up to `max` of the meter. */
   class Metered {
-    readonly quotas = new LocalQuotas();
+    readonly quotas = new LocalQuotas(100);
     readonly #max: number;
     readonly #open: Holds[] = [];
     used = 0;

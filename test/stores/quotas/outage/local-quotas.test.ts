@@ -46,7 +46,7 @@ describe("the share of a gateway", () => {
   });
 
   it("is of what was left in the window that was running, and of all in later ones", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "minute", limit: 60 });
     const last = toldBy(quotaRequest, 41, NOON + 1_000);
     const went = { gateways: 2, last };
@@ -60,7 +60,7 @@ describe("the share of a gateway", () => {
   });
 
   it("is told as a decision would tell it without being fixed by that", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "minute", limit: 60 });
     const told = (used: number) => {
       const given = terms({ gateways: 2, last: toldBy(quotaRequest, used, NOON) });
@@ -81,7 +81,7 @@ describe("the share of a gateway", () => {
     const endMs = NOON + MINUTE;
     const outcomeAt = (latestMs: number) => {
       const given = terms({ last: toldBy(quotaRequest, 60, NOON), nowMs: endMs - 200, latestMs });
-      return new LocalQuotas().decide(accountRef, quotaRequest, given).outcome;
+      return new LocalQuotas(100).decide(accountRef, quotaRequest, given).outcome;
     };
     assert.equal(outcomeAt(endMs - 1), "exhausted");
     assert.equal(outcomeAt(endMs), "share");
@@ -90,13 +90,13 @@ describe("the share of a gateway", () => {
   it("counts 0 as known of a window that the last answer does not tell of", () => {
     const quotaRequest = asking({ window: "minute", limit: 60 });
     const before = toldBy(quotaRequest, 41, NOON - 1);
-    assert.equal(admitted(new LocalQuotas(), quotaRequest, terms({ last: before })), 60);
+    assert.equal(admitted(new LocalQuotas(100), quotaRequest, terms({ last: before })), 60);
     const other = toldBy(asking({ window: "day", limit: 60 }), 41, NOON);
-    assert.equal(admitted(new LocalQuotas(), quotaRequest, terms({ last: other })), 60);
+    assert.equal(admitted(new LocalQuotas(100), quotaRequest, terms({ last: other })), 60);
   });
 
   it("holds in every window, and is the limit that is told", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "minute", limit: 60 }, { window: "day", limit: 100 });
     const last = toldBy(quotaRequest, 20, NOON);
     const given = terms({ gateways: 4, last });
@@ -114,7 +114,7 @@ describe("the share of a gateway", () => {
   });
 
   it("follows a limit that a reload changes, and keeps the count", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const given = terms({ gateways: 2 });
     assert.equal(admitted(accounts, asking({ window: "day", limit: 20 }), given), 10);
     assert.equal(admitted(accounts, asking({ window: "day", limit: 30 }), given), 5);
@@ -122,7 +122,7 @@ describe("the share of a gateway", () => {
   });
 
   it("is made anew from what is known then, when another absence begins", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "day", limit: 60 });
     assert.equal(admitted(accounts, quotaRequest, terms(), 5), 5);
     accounts.debts.take();
@@ -136,7 +136,7 @@ describe("a second outage while other gateways may owe their shares of the first
   const quotaRequest = asking({ window: "day", limit: 60 });
 
   it("leaves their shares alone, as large as they were at first", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     assert.equal(admitted(accounts, quotaRequest, terms({ gateways: 3 })), 20);
     accounts.debts.take();
     accounts.beginOutage();
@@ -159,7 +159,7 @@ describe("a second outage while other gateways may owe their shares of the first
   });
 
   it("keeps for them in the store what they may owe, and nothing of an observed limit", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const observed = { window: "month", limit: 1e12, observed: true } as const;
     const limits = [...quotaRequest.limits, observed];
     const last = toldBy(quotaRequest, 30, NOON);
@@ -177,7 +177,7 @@ describe("a refusal without the store", () => {
   const quotaRequest = { ...asking({ window: "day", limit: 10 }), bans: DEFAULT_BANS };
 
   it("is for the sake of the share while the limit has room, and is no strike", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const given = terms({ gateways: 2, last: toldBy(quotaRequest, 4, NOON) });
     assert.equal(admitted(accounts, quotaRequest, given, 3), 3);
     for (let i = 0; i < 50; i++) {
@@ -191,7 +191,7 @@ describe("a refusal without the store", () => {
   });
 
   it("is a rate limit, told by the plan's own, once what was counted and is owed leaves no room", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const given = terms({ gateways: 1, last: toldBy(quotaRequest, 4, NOON) });
     assert.equal(admitted(accounts, quotaRequest, given, 6), 6);
     const { decision, outcome } = accounts.decide(accountRef, quotaRequest, given);
@@ -202,7 +202,7 @@ describe("a refusal without the store", () => {
 
 describe("what is owed still when another absence begins", () => {
   it("counts as used, as no answer tells of it", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(quotaRequest, 10, NOON) });
     assert.equal(admitted(accounts, quotaRequest, given, 30), 30);
@@ -211,7 +211,7 @@ describe("what is owed still when another absence begins", () => {
   });
 
   it("counts as used too where the store charged it and the answer came too late", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "day", limit: 60 });
     const given = terms({ last: toldBy(quotaRequest, 10, NOON) });
     assert.equal(admitted(accounts, quotaRequest, given, 30), 30);
@@ -231,7 +231,7 @@ describe("what is owed still when another absence begins", () => {
   });
 
   it("is refused where the cost of one request is more than a whole share", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = { ...asking({ window: "day", limit: 60 }), cost: 31 };
     assert.equal(
       accounts.decide(accountRef, quotaRequest, terms({ gateways: 2 })).outcome,
@@ -247,7 +247,7 @@ describe("what is owed", () => {
   const quotaRequest = asking({ window: "minute", limit: 9 }, { window: "day", limit: 100 });
 
   it("is each unit in its own windows", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE - 1 }), 3);
     admitted(accounts, quotaRequest, terms({ nowMs: NOON + MINUTE }), 2);
     const [minute, day] = quotaRequest.limits;
@@ -268,13 +268,13 @@ describe("what is owed", () => {
   });
 
   it("is nothing for what was refused", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     admitted(accounts, quotaRequest, terms(), 50);
     assert.equal(accounts.debts.take()[0]?.windows[0]?.units, 9);
   });
 
   it("is put back beside what was admitted since", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     admitted(accounts, quotaRequest, terms(), 3);
     const taken = accounts.debts.take();
     admitted(accounts, quotaRequest, terms(), 2);
@@ -294,7 +294,7 @@ describe("what is owed", () => {
   });
 
   it("keeps its limit, by which events are told, when a part of it turns out to be charged", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     admitted(accounts, quotaRequest, terms(), 3);
     const taken = accounts.debts.take();
     accounts.debts.restore(taken);
@@ -308,7 +308,7 @@ describe("what is owed", () => {
   });
 
   it("is not subtracted twice from a known count, where the store will take units back", () => {
-    const { debts } = new LocalQuotas();
+    const { debts } = new LocalQuotas(100);
     const quotaRequest = asking({ window: "day", limit: 10 });
     const late = { ...toldBy(quotaRequest, 3, NOON), granted: 2 };
     debts.subtract(accountRef, quotaRequest, late);
@@ -323,7 +323,7 @@ describe("what is owed", () => {
   });
 
   it("is never of more than two windows of a kind: those long over count for nothing", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const perSecond = asking({ window: "second", limit: 5 }, { window: "month", limit: 1e6 });
     for (let i = 0; i < 10_000; i++) {
       accounts.decide(accountRef, perSecond, terms({ nowMs: NOON + i * 1_000 }));
@@ -342,7 +342,7 @@ describe("what is owed", () => {
 
 describe("admitting whatever the windows say", () => {
   it("counts on from what is known, owes every unit, and never tells more than the limit", () => {
-    const accounts = new LocalQuotas();
+    const accounts = new LocalQuotas(100);
     const quotaRequest = asking({ window: "day", limit: 5 });
     const given = terms({ last: toldBy(quotaRequest, 3, NOON) });
     const used = Array.from({ length: 4 }, () => accounts.admit(accountRef, quotaRequest, given));
