@@ -1,9 +1,6 @@
-import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { stranded } from "../../config/unserved-records.ts";
-import { capParts } from "../../core/keys/caps.ts";
 import type { UsageReport, UsageSubject } from "../../core/keys/usage-reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
-import { logReset } from "../../stores/queries/logged-reset.ts";
 import {
   describeUnlisted,
   readAllCounts,
@@ -13,6 +10,7 @@ import {
   type UsageFilter,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
+import { logReset, resetWindows } from "../../stores/queries/reset-windows.ts";
 import type { OnMissing } from "../../stores/quotas/quota-store.ts";
 import {
   type AdminResponse,
@@ -147,20 +145,16 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
   return fromReachableStore(deps, async (onMissing) => {
     const found = await find(request);
     if (!found.ok) return notFound(found);
-    const { account, environment, calendar } = found.subject;
-    const caps = capParts(deps.keys.records().keys, { account, id: request.id });
-    const known = resolveCounters(deps.config(), { environment, caps }, windows ?? []);
-    if (!known.ok) return problemResponse("bad_request", known.message);
-    const counters = windows === undefined ? undefined : known.counters;
-    const scope = { counters, calendar };
-    const done = await deps.quotas.reset({ account, environment }, scope, onMissing);
-    const told = done.map(({ counter, units }) => {
-      return { window: counterLabel(deps.config(), environment, counter), units };
-    });
+    const { account, environment } = found.subject;
+    const sources = { quotas: deps.quotas, config: deps.config(), keys: deps.keys.records().keys };
+    const wanted = { id: request.id, windows };
+    const reset = await resetWindows(sources, found.subject, wanted, onMissing);
+    if (!reset.ok) return problemResponse("bad_request", reset.message);
+    const { done, told } = reset;
     // A reset without windows changes no count, so an audit does not need its event.
     if (done.length > 0) {
-      const reset = { accountRef: { account, environment }, windows: done };
-      logReset(deps.log, reset, deps.config(), deps.keys.records().keys);
+      const logged = { accountRef: { account, environment }, windows: done };
+      logReset(deps.log, logged, deps.config(), deps.keys.records().keys);
     }
     return whenSaved(deps, jsonResponse(200, { account, environment, windows: told }));
   });

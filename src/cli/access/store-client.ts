@@ -1,8 +1,6 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
-import { counterLabel, resolveCounters } from "../../config/queries/counters.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
-import { capParts } from "../../core/keys/caps.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
 import { openQuotaStore } from "../../stores/open-stores.ts";
@@ -29,6 +27,7 @@ import {
   readUsage,
   usageOf,
 } from "../../stores/queries/read-usage.ts";
+import { resetWindows } from "../../stores/queries/reset-windows.ts";
 import type { OnMissing, QuotaAdmin, QuotaStore } from "../../stores/quotas/quota-store.ts";
 import { mayRun } from "../../telemetry/gateway-status.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -152,17 +151,12 @@ function storedChanges({
       answered(config, async (missing) => {
         const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
         if (!found.ok) return notFound(found);
-        const { account, environment, calendar } = found.subject;
-        const caps = capParts(keys.records().keys, { account, id: selector.id });
-        const known = resolveCounters(config, { environment, caps }, windows ?? []);
-        if (!known.ok) return { ...known, usage: true };
-        const counters = windows === undefined ? undefined : known.counters;
-        const scope = { counters, calendar };
-        const done = await quotas.reset({ account, environment }, scope, untold(missing));
-        const told = done.map(({ counter, units }) => {
-          return { window: counterLabel(config, environment, counter), units };
-        });
-        return given({ account, environment, windows: told });
+        const { account, environment } = found.subject;
+        const sources = { quotas, config, keys: keys.records().keys };
+        const wanted = { id: selector.id, windows };
+        const reset = await resetWindows(sources, found.subject, wanted, untold(missing));
+        if (!reset.ok) return { ...reset, usage: true };
+        return given({ account, environment, windows: reset.told });
       }),
     ban: (id, wanted) =>
       answered(config, async (missing) => {

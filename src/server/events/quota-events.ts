@@ -3,7 +3,7 @@ import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
 import { costIn, isCap } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
-import { logReset } from "../../stores/queries/logged-reset.ts";
+import { logReset } from "../../stores/queries/reset-windows.ts";
 import { isAddressAccount } from "../../stores/quotas/account-ref.ts";
 import type {
   AdminEvent,
