@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import { isObject } from "../../base/is-object.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { decodeUtf8 } from "../../base/utf8.ts";
 import { type BodyResult, problemResponse } from "./response.ts";
@@ -35,13 +36,13 @@ export async function readJsonBody(
   if (bytes.length === 0) return { ok: true, value: {} };
   // Messages do not quote what is not JSON, because it may hold secrets.
   const value = parseJson(decodeUtf8(bytes) ?? "");
-  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+  if (!isObject(value)) {
     return {
       ok: false,
       response: problemResponse("bad_request", "The body must be one JSON object, in UTF-8"),
     };
   }
-  return { ok: true, value: value as Record<string, unknown> };
+  return { ok: true, value };
 }
 
 /** Undefined if the body is too large. Never settles if the client disconnects before its end. */

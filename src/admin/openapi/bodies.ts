@@ -1,3 +1,4 @@
+import { isObject } from "../../base/is-object.ts";
 import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
 import { arrayOf, BOOLEAN, mapOf, objectOf, orNull, type Schema, STRING } from "./schema.ts";
 
@@ -14,13 +15,12 @@ const isDuration = (value: unknown) =>
 
 /** Whether a value is an object, not an array, whose values pass the test. */
 function isMapOf(value: unknown, fits: (member: unknown) => boolean): boolean {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
-  return Object.values(value).every(fits);
+  return isObject(value) && Object.values(value).every(fits);
 }
 
 function isRecordPatch(value: unknown): boolean {
-  if (typeof value !== "object" || value === null) return false;
-  const { record, before, after } = value as Readonly<Record<string, unknown>>;
+  if (!isObject(value)) return false;
+  const { record, before, after } = value;
   const isKind = record === "account" || record === "key";
   return isKind && (before === null || isText(before)) && isText(after);
 }

@@ -1,7 +1,8 @@
+import { isObject } from "../../base/is-object.ts";
 import { cleanText } from "../../base/messages.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import type { Config } from "../../config/config.ts";
-import { formatMistake, isYamlMap, type Mistake } from "../../config/file/mistake.ts";
+import { formatMistake, type Mistake } from "../../config/file/mistake.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { originOf } from "../framework/curl.ts";
 import { type OperationResult, refused } from "./account-operations.ts";
@@ -139,7 +140,7 @@ function refusalOf(
     return refused(unknownIdRefusal(id, environmentOf(body)).message);
   }
   // The gateway's own words tell programs which field to send.
-  const isTokenless = isYamlMap(body) && body.code === "token_missing";
+  const isTokenless = isObject(body) && body.code === "token_missing";
   const own = isTokenless ? "The gateway asks for its admin token" : messageOf(body);
   const message = own ?? `The gateway at ${origin} (${setting}) answers ${status}`;
   if (status === 400) return { ...refused(message), usage: true };
@@ -202,12 +203,12 @@ function isOfProxy(status: number, body: unknown): boolean {
 
 function hasMembers(body: unknown, members: AdminRequest["members"]): boolean {
   if (typeof members === "string") return members === LIST && Array.isArray(body);
-  return isYamlMap(body) && members.every((name) => name in body);
+  return isObject(body) && members.every((name) => name in body);
 }
 
 /** Whether the gateway has no such path: an ID that holds a slash leads there. */
 function isUnknown(body: unknown): body is Record<string, unknown> {
-  return isYamlMap(body) && (body.code === "unknown_id" || body.code === "not_found");
+  return isObject(body) && (body.code === "unknown_id" || body.code === "not_found");
 }
 
 /** The environment that has the ID, if the verb named another one. */
@@ -220,7 +221,7 @@ function environmentOf({ environment }: Record<string, unknown>): string | undef
  * answers may be another program, so nothing of it moves the cursor.
  */
 function messageOf(body: unknown): string | undefined {
-  if (!isYamlMap(body) || typeof body.message !== "string") return undefined;
+  if (!isObject(body) || typeof body.message !== "string") return undefined;
   const mistakes = Array.isArray(body.mistakes) ? body.mistakes.filter(isMistake) : [];
   const lines = [body.message, ...mistakes.map(formatMistake)].join("\n").split("\n");
   return lines.map(cleanText).join("\n");
@@ -228,7 +229,7 @@ function messageOf(body: unknown): string | undefined {
 
 /** Whether another program's mistake can be put into words as that of a gateway. */
 function isMistake(value: unknown): value is Mistake {
-  if (!isYamlMap(value)) return false;
+  if (!isObject(value)) return false;
   const { file, line, column, message } = value;
   const isAtPlace = Number.isFinite(line) && Number.isFinite(column);
   return isAtPlace && typeof file === "string" && typeof message === "string";

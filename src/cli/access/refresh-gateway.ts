@@ -1,5 +1,5 @@
+import { isObject } from "../../base/is-object.ts";
 import { cleanText } from "../../base/messages.ts";
-import { isYamlMap } from "../../config/file/mistake.ts";
 import { type AdminConfig, addressOf, tokenHint } from "./admin-client.ts";
 import { exchangeOnce, isTimeout } from "./admin-exchange.ts";
 
@@ -44,7 +44,7 @@ const BY_ITSELF = "It reads this change by itself: it takes effect within a seco
 function parseRefreshed(text: string): Refreshed {
   try {
     const body: unknown = JSON.parse(text);
-    if (!isYamlMap(body)) return {};
+    if (!isObject(body)) return {};
     if (body.read === false) {
       return { unread: `The gateway cannot read this change: ${cleanText(String(body.why))}` };
     }

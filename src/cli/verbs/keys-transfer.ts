@@ -1,6 +1,6 @@
 import { readFile } from "node:fs/promises";
+import { isObject } from "../../base/is-object.ts";
 import { formatCount } from "../../base/messages.ts";
-import { isYamlMap } from "../../config/file/mistake.ts";
 import { readErrorMessage } from "../../config/file/text-file.ts";
 import type { FilePart } from "../../config/load/reachable.ts";
 import type { Records } from "../../core/keys/records.ts";
@@ -95,7 +95,7 @@ function partsFor(
   const known = new Set(accounts.map(({ id }) => id));
   const [environments, plans] = [new Set<string>(), new Set<string>()];
   for (const { value, isKept = false } of lines) {
-    if (isKept || !isYamlMap(value) || value.record === "key") continue;
+    if (isKept || !isObject(value) || value.record === "key") continue;
     const { environment, plan } = value;
     const isKnown = known.has(String(plain ? value.account : value.id));
     if (typeof environment === "string" && (plain || !isKnown)) environments.add(environment);

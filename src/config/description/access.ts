@@ -1,6 +1,7 @@
+import { isObject } from "../../base/is-object.ts";
 import { quoteValue } from "../../base/messages.ts";
 import type { Findings } from "../file/findings.ts";
-import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { SCOPE, scope } from "../schema/value-types.ts";
 import { parseJsonPointer, valueAtPath } from "./json-pointer.ts";
 
@@ -76,7 +77,7 @@ type Alternative = readonly string[] | "public" | "never" | "unknown";
 
 function readAlternative(value: unknown, path: ConfigPath, context: AccessContext): Alternative {
   const { findings, rules } = context;
-  if (!isYamlMap(value)) {
+  if (!isObject(value)) {
     findings.wrongValue(path, "a map of security schemes to scopes");
     return "unknown";
   }
@@ -127,11 +128,11 @@ function schemeOf(name: string, { main, findings }: AccessContext): YamlMap | un
 function schemeIn(name: string, findings: Findings): YamlMap | undefined {
   const root = findings.tree.value;
   let scheme = valueAtPath(root, ["components", "securitySchemes", name]);
-  for (let hops = 0; isYamlMap(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
+  for (let hops = 0; isObject(scheme) && typeof scheme.$ref === "string" && hops < 16; hops++) {
     const target = parseJsonPointer(scheme.$ref);
     scheme = target === undefined ? undefined : valueAtPath(root, target);
   }
-  return isYamlMap(scheme) ? scheme : undefined;
+  return isObject(scheme) ? scheme : undefined;
 }
 
 function isMetByKey(description: YamlMap, { keyHeaders }: AccessRules): boolean {
@@ -159,7 +160,7 @@ function whyNeverMet(description: YamlMap): string {
 /** The fields that would let a key meet an alternative if they were in `keyHeaders`. */
 function keyFieldsOf(alternatives: readonly unknown[], context: AccessContext): string[] {
   return alternatives.flatMap((one) => {
-    const schemes = Object.keys(isYamlMap(one) ? one : {}).map((name) => schemeOf(name, context));
+    const schemes = Object.keys(isObject(one) ? one : {}).map((name) => schemeOf(name, context));
     const unmet = schemes.filter((scheme) => scheme && !isMetByKey(scheme, context.rules));
     const fields = unmet.map((scheme) => (scheme === undefined ? undefined : keyFieldOf(scheme)));
     return fields.every((field) => field !== undefined) ? fields : [];

@@ -1,4 +1,5 @@
-import { type ConfigPath, isYamlMap } from "../file/mistake.ts";
+import { isObject } from "../../base/is-object.ts";
+import type { ConfigPath } from "../file/mistake.ts";
 
 /** The path that a JSON Pointer in a fragment leads to (RFC 6901, 6); undefined for others. */
 export function parseJsonPointer(reference: string): string[] | undefined {
@@ -15,7 +16,7 @@ export function parseJsonPointer(reference: string): string[] | undefined {
 export function valueAtPath(value: unknown, path: ConfigPath): unknown {
   let inner = value;
   for (const part of path) {
-    inner = isYamlMap(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
+    inner = isObject(inner) && Object.hasOwn(inner, part) ? inner[part] : undefined;
   }
   return inner;
 }

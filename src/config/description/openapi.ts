@@ -1,7 +1,8 @@
+import { isObject } from "../../base/is-object.ts";
 import { isTemplateUnder, type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
 import type { Operation } from "../../core/http/route.ts";
 import type { Findings } from "../file/findings.ts";
-import { type ConfigPath, isYamlMap, type Mistake } from "../file/mistake.ts";
+import type { ConfigPath, Mistake } from "../file/mistake.ts";
 import { type AccessRules, ANY_KEY, readAccess } from "./access.ts";
 import type { CostContext } from "./cost.ts";
 import {
@@ -63,7 +64,7 @@ async function readPaths(
 ): Promise<Operation[]> {
   const { basePath, costContext = alone(), rules = KEYS_ONLY, paths = "exact" } = context;
   const root = findings.tree.value;
-  if (!isYamlMap(root)) {
+  if (!isObject(root)) {
     findings.wrongValue([], "an OpenAPI 3 description");
     return [];
   }
@@ -78,7 +79,7 @@ async function readPaths(
     findings.wrongValue(["openapi"], 'a version of OpenAPI 3, such as "3.1.0"');
   }
   refuseMergeKey(root, [], findings);
-  if (!isYamlMap(root.paths)) {
+  if (!isObject(root.paths)) {
     findings.wrongValue(["paths"], "a map of paths");
     return [];
   }

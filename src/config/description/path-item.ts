@@ -1,5 +1,6 @@
+import { isObject } from "../../base/is-object.ts";
 import type { Findings } from "../file/findings.ts";
-import { type ConfigPath, formatPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import { type ConfigPath, formatPath, type YamlMap } from "../file/mistake.ts";
 import type { DescriptionFiles, DescriptionPlace } from "./description-files.ts";
 import { valueAtPath } from "./json-pointer.ts";
 import {
@@ -96,7 +97,7 @@ async function follow(
   for (let hops = 0; ; hops++) {
     const { findings, path } = place;
     const item = valueAtPath(findings.tree.value, path);
-    if (!isYamlMap(item)) {
+    if (!isObject(item)) {
       findings.wrongValue(path, wanted);
       return [];
     }

@@ -1,5 +1,6 @@
+import { isObject } from "../../base/is-object.ts";
 import type { Findings } from "../file/findings.ts";
-import { type ConfigPath, isYamlMap } from "../file/mistake.ts";
+import type { ConfigPath } from "../file/mistake.ts";
 
 /**
  * Warns of `servers` that do not fit. Only the configuration decides which upstreams get requests,
@@ -21,10 +22,10 @@ export function warnOfServers(
 
 /** The URL with the defaults of its variables. */
 function urlOf(server: unknown): string {
-  if (!isYamlMap(server) || typeof server.url !== "string") return "";
+  if (!isObject(server) || typeof server.url !== "string") return "";
   const { url, variables } = server;
   return url.replace(/\{([^{}]*)\}/g, (whole, name: string) => {
-    const variable = isYamlMap(variables) ? variables[name] : undefined;
-    return isYamlMap(variable) && typeof variable.default === "string" ? variable.default : whole;
+    const variable = isObject(variables) ? variables[name] : undefined;
+    return isObject(variable) && typeof variable.default === "string" ? variable.default : whole;
   });
 }

@@ -1,7 +1,8 @@
 import { z } from "zod";
+import { isObject } from "../../base/is-object.ts";
 import { quoteValue } from "../../base/messages.ts";
 import { type Findings, noteIssues } from "../file/findings.ts";
-import { type ConfigPath, isYamlMap, type YamlMap } from "../file/mistake.ts";
+import type { ConfigPath, YamlMap } from "../file/mistake.ts";
 import { environmentShape } from "../schema/environment.ts";
 import { shape } from "../schema/shape.ts";
 import { NAME, name } from "../schema/value-types.ts";
@@ -18,7 +19,7 @@ type ShapeDraft<S extends Shapes> = { readonly [K in keyof S]: z.output<S[K]> | 
 
 /** Maps and lists whose entries are judged one by one. */
 const ENTRIES = new Map<string, (value: unknown) => value is object>([
-  ["plans", isYamlMap],
+  ["plans", isObject],
   ["backends", Array.isArray],
   ["costs", Array.isArray],
   ["publicRoutes", Array.isArray],
@@ -36,7 +37,7 @@ export type Draft = Omit<ShapeDraft<typeof shape.shape>, "environments"> & {
 export function readDraft(findings: Findings): Draft {
   const found = findings.tree.value;
   const { environments: _, ...fields } = shape.shape;
-  if (!isYamlMap(found)) {
+  if (!isObject(found)) {
     findings.wrongValue([], "a map of settings");
     const nothing = Object.fromEntries(Object.keys(fields).map((key) => [key, undefined]));
     return { ...(nothing as ShapeDraft<typeof fields>), environments: new Map() };
@@ -72,7 +73,7 @@ function readEnvironments(
   const environments = new Map<string, EnvironmentDraft>();
   const start: ConfigPath = ["environments"];
   if (findings.tree.isBroken(start) && found === undefined) return environments;
-  if (!isYamlMap(found)) {
+  if (!isObject(found)) {
     findings.wrongValue(start, "a map of environments by name");
     return environments;
   }
@@ -89,7 +90,7 @@ function readEnvironments(
         `Cannot use ${quoteValue(key)} as a name in environments: it must be ${wanted}`,
       );
     }
-    if (!isYamlMap(value)) {
+    if (!isObject(value)) {
       if (!findings.tree.isBroken(path))
         findings.wrongValue(path, "a map that describes an environment");
       continue;

@@ -4,10 +4,6 @@ import type { TextPosition } from "../../base/text-position.ts";
 /** A map of a file, as plain values. */
 export type YamlMap = Readonly<Record<string, unknown>>;
 
-export function isYamlMap(value: unknown): value is YamlMap {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 /** The path to a value in a file: keys of maps and positions in lists. */
 export type ConfigPath = readonly (string | number)[];
 

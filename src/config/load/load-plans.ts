@@ -1,8 +1,9 @@
+import { isObject } from "../../base/is-object.ts";
 import type { Config } from "../config.ts";
 import { readPlansDraft } from "../draft/draft.ts";
 import { validatePlans } from "../draft/validate.ts";
 import { Findings } from "../file/findings.ts";
-import { isYamlMap, type Mistake } from "../file/mistake.ts";
+import type { Mistake } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { buildPlans, type PlanSettings } from "./build.ts";
 import { inOrder, loadTree, readTree } from "./load.ts";
@@ -24,7 +25,7 @@ export async function loadPlans(file: string, variables: Variables): Promise<Loa
   if (!read.ok) return read;
   const { tree, mistakes } = read;
   const root = tree.value;
-  if (!isYamlMap(root) || "environments" in root || !("plans" in root)) {
+  if (!isObject(root) || "environments" in root || !("plans" in root)) {
     return loadTree(file, read, variables);
   }
   const findings = new Findings(file, tree);

@@ -1,7 +1,8 @@
+import { isObject } from "../../base/is-object.ts";
 import { examplePath, type Operation } from "../../core/http/route.ts";
 import type { Config } from "../config.ts";
 import { nearestKey } from "../file/findings.ts";
-import { formatPath, formatPlace, isYamlMap, type Mistake, type YamlMap } from "../file/mistake.ts";
+import { formatPath, formatPlace, type Mistake, type YamlMap } from "../file/mistake.ts";
 import type { Variables } from "../file/substitute.ts";
 import { parseTree, type Tree } from "../file/tree.ts";
 import { shape } from "../schema/shape.ts";
@@ -51,7 +52,7 @@ export async function loadReachable(file: string, variables: Variables): Promise
   if (!read.ok) return read;
   const whole = await loadTree(file, read, variables);
   const mistakes = whole.ok ? [] : whole.mistakes;
-  const root = isYamlMap(read.tree.value) ? read.tree.value : {};
+  const root = isObject(read.tree.value) ? read.tree.value : {};
   const isBroken = REACH.some((key) => read.tree.isBroken([key]));
   const document = isBroken ? undefined : await soundPart(root, read.tree, { file, variables });
   const loaded = document && (await loadDocument({ ...MINIMUM, ...document }, file, variables));
@@ -137,10 +138,10 @@ function withUnloaded(config: Config, { environments }: YamlMap): Config {
     ...config,
     environments: config.environments.map((one) => {
       const environment = given.get(one.name);
-      const { tls, operations } = isYamlMap(environment) ? environment : {};
+      const { tls, operations } = isObject(environment) ? environment : {};
       return {
         ...one,
-        tls: isYamlMap(tls) ? { cert: String(tls.cert), key: String(tls.key) } : undefined,
+        tls: isObject(tls) ? { cert: String(tls.cert), key: String(tls.key) } : undefined,
         examplePath: Array.isArray(operations)
           ? examplePath(operations.filter(isShownOperation))
           : undefined,
@@ -151,7 +152,7 @@ function withUnloaded(config: Config, { environments }: YamlMap): Config {
 
 /** Another program may answer, so a path that a terminal would not show as it is counts as none. */
 function isShownOperation(value: unknown): value is Operation {
-  if (!isYamlMap(value) || !isYamlMap(value.lifecycle)) return false;
+  if (!isObject(value) || !isObject(value.lifecycle)) return false;
   return typeof value.template === "string" && /^\/[\x21-\x7e]*$/.test(value.template);
 }
 
@@ -214,7 +215,7 @@ function runningPart({ plans, environments, keyPrefix, foreignKeys, history }: Y
 }
 
 function environmentPart(value: unknown): YamlMap {
-  const given = isYamlMap(value) ? pick(value, ENVIRONMENT) : {};
+  const given = isObject(value) ? pick(value, ENVIRONMENT) : {};
   // GET /api/config has "off" for keys that the file leaves out.
   const part = Object.fromEntries(Object.entries(given).filter(([, one]) => one !== "off"));
   const { upstreams } = part;
@@ -223,7 +224,7 @@ function environmentPart(value: unknown): YamlMap {
 }
 
 function entriesOf(value: unknown): readonly (readonly [string, unknown])[] {
-  return isYamlMap(value) ? Object.entries(value) : [];
+  return isObject(value) ? Object.entries(value) : [];
 }
 
 function pick(from: YamlMap, keys: readonly string[]): YamlMap {

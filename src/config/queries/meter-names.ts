@@ -1,6 +1,7 @@
+import { isObject } from "../../base/is-object.ts";
 import type { OperationMeter } from "../../core/quota/meters.ts";
 import type { Config } from "../config.ts";
-import { isYamlMap, type YamlMap } from "../file/mistake.ts";
+import type { YamlMap } from "../file/mistake.ts";
 import { servicesOf } from "./services.ts";
 
 /** The meters of all plans and then those of operations, each once, in the order of the file. */
@@ -26,12 +27,12 @@ export function runningMeterNames({ plans, environments }: YamlMap): readonly st
   const services = mapsIn(environments).flatMap((one) => [one, ...mapsIn(one.backends)]);
   const rules = services.flatMap((one) => [...mapsIn(one.operations), ...mapsIn(one.costs)]);
   const meters = [...mapsIn(plans), ...rules].flatMap((one) => {
-    return isYamlMap(one.meters) ? Object.keys(one.meters) : [];
+    return isObject(one.meters) ? Object.keys(one.meters) : [];
   });
   return [...new Set(meters)];
 }
 
 /** The maps in a map or a list. */
 function mapsIn(value: unknown): readonly YamlMap[] {
-  return typeof value === "object" && value !== null ? Object.values(value).filter(isYamlMap) : [];
+  return typeof value === "object" && value !== null ? Object.values(value).filter(isObject) : [];
 }

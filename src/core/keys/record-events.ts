@@ -1,4 +1,5 @@
 import { hash } from "node:crypto";
+import { isObject } from "../../base/is-object.ts";
 import type { AccountRecord, KeyRecord } from "./records.ts";
 
 /**
@@ -120,7 +121,7 @@ function addedWindows(was: Limits = [], is: Limits = []): string[] {
 /** One text for one content: an edit and a reader of the record may order its members differently. */
 function contentOf(record: AccountRecord): string {
   return JSON.stringify(record, (_, value: unknown) => {
-    if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+    if (!isObject(value)) return value;
     return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
   });
 }

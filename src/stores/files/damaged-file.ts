@@ -1,3 +1,4 @@
+import { isObject } from "../../base/is-object.ts";
 import { cleanText } from "../../base/messages.ts";
 import type { TextPosition } from "../../base/text-position.ts";
 import { maskKeys } from "../../core/keys/key.ts";
@@ -64,9 +65,7 @@ export class JsonMemberReader {
   }
 
   object(value: unknown, path: JsonPath): Record<string, unknown> {
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) {
-      return value as Record<string, unknown>;
-    }
+    if (isObject(value)) return value;
     this.note(path, "it must be an object", value);
     return {};
   }

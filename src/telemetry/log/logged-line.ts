@@ -1,3 +1,4 @@
+import { isObject } from "../../base/is-object.ts";
 import { cleanText } from "../../base/messages.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import type { AccessLogEntry } from "./access-log-entry.ts";
@@ -111,10 +112,6 @@ const REQUEST_CHECKS = Object.entries(REQUEST_MEMBERS);
 function isRequest(line: Members): boolean {
   if (!REQUEST_CHECKS.every(([name, check]) => check(line[name]))) return false;
   return line.decidedAt === undefined || line.cost !== undefined;
-}
-
-function isObject(value: unknown): value is Members {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** The same value with all of its text cleaned, including names of members. */

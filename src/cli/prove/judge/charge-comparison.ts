@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { isYamlMap } from "../../../config/file/mistake.ts";
+import { isObject } from "../../../base/is-object.ts";
 import type { UsageReport } from "../../../core/keys/usage-reports.ts";
 import { DAY_MS } from "../../../core/quota/days.ts";
 import type { DayReport } from "../../../stores/queries/read-history.ts";
@@ -100,7 +100,7 @@ async function readToday(
 /** The mistake of an answer without a result. A store that is gone for good leaves nothing to compare. */
 async function unreadable(what: string, response: Response): Promise<Error> {
   const body: unknown = await response.json().catch(() => undefined);
-  const told = isYamlMap(body) && typeof body.message === "string" ? body.message : undefined;
+  const told = isObject(body) && typeof body.message === "string" ? body.message : undefined;
   const why = `Cannot compare the charges: cannot read ${what}: ${told ?? response.status}`;
   const isAway = response.status === 503;
   return new Error(isAway ? `${why}. Start the store again, and then the proof` : why);

@@ -1,4 +1,5 @@
 import { inSlices } from "../../../base/event-loop.ts";
+import { isObject } from "../../../base/is-object.ts";
 import {
   type AccountRecord,
   isWorking,
@@ -131,7 +132,7 @@ export class RecordCollector {
     path: JsonPath,
     name: string | undefined,
   ): boolean {
-    if (typeof value === "object" && value !== null && !Array.isArray(value)) return false;
+    if (isObject(value)) return false;
     this.#reader.note(
       path,
       `it must be a record of ${kind === "key" ? "a key" : "an account"}`,
