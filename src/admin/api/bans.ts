@@ -1,4 +1,5 @@
 import { bansReport, findUsageSubject, sortBans } from "../../core/keys/usage-reports.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
@@ -57,7 +58,7 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
       imposed: { ...imposed, untilMs, offences },
     };
     logBanByHand(deps.log, event);
-    const until = Math.ceil(untilMs / 1_000);
+    const until = roundUpToSeconds(untilMs);
     return whenSaved(deps, jsonResponse(201, { account, environment, until, offences }));
   });
 }

@@ -1,6 +1,7 @@
 import { errorMessage } from "../../base/messages.ts";
 import { deprecatedOperations, deprecationReport } from "../../config/queries/deprecations.ts";
 import { explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 import {
   type AdminResponse,
@@ -39,7 +40,7 @@ async function banOf(
   const told = recent.bansOf(accountRef).find((one) => one.until === until);
   if (told !== undefined) return { imposed: told.imposed === true, reason: told.reason };
   const cause = await quotas.banCause(accountRef).catch(() => undefined);
-  return cause !== undefined && Math.ceil(cause.untilMs / 1_000) === until ? cause : undefined;
+  return cause !== undefined && roundUpToSeconds(cause.untilMs) === until ? cause : undefined;
 }
 
 /**

@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import { deprecatedOperations } from "../../config/queries/deprecations.ts";
 import { unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { bansReport, findUsageSubject, type UsageSubject } from "../../core/keys/usage-reports.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { openQuotaStore } from "../../stores/open-stores.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
@@ -167,7 +168,7 @@ function storedChanges({
         const { account, environment } = subject;
         const accountRef = { account, environment };
         const { untilMs, offences } = await quotas.ban(accountRef, imposed, untold(missing));
-        return given({ account, environment, until: Math.ceil(untilMs / 1000), offences });
+        return given({ account, environment, until: roundUpToSeconds(untilMs), offences });
       }),
     liftBan: (id) =>
       answered(config, async (missing) => {

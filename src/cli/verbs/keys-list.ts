@@ -3,6 +3,7 @@ import { findKeys, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { digestKey } from "../../core/keys/key.ts";
 import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withLastUsed } from "../access/last-used.ts";
 import { nameOptionsError } from "../access/unknown-names.ts";
@@ -159,7 +160,7 @@ function lastUsedText(day: string | null | undefined): string {
 }
 
 function stateText(key: KeyRecord, nowMs: number): string {
-  const at = (instantMs: number | undefined) => formatInstant(Math.ceil((instantMs ?? 0) / 1000));
+  const at = (instantMs: number | undefined) => formatInstant(roundUpToSeconds(instantMs ?? 0));
   const state = keyState(key, nowMs);
   if (state === "revoked") return `revoked ${at(key.revokedMs)}`;
   if (state === "expired") return `expired ${at(key.expiresMs)}`;

@@ -1,6 +1,7 @@
 import { memoize } from "../../base/memoize.ts";
 import type { OperationMeter } from "../quota/meters.ts";
 import type { RateLimitInfo } from "../quota/rate-limit-info.ts";
+import { roundUpToSeconds } from "../quota/whole-seconds.ts";
 import { CORS_FIELDS, corsFields } from "./cors.ts";
 import { deprecationValue, type Lifecycle, successorLink, sunsetValue } from "./lifecycle.ts";
 import type { StandardRateLimit } from "./rate-limit-fields.ts";
@@ -79,8 +80,7 @@ const OWN_FIELDS: readonly FieldRow[] = [
   },
   {
     name: "X-RateLimit-Reset",
-    // Unix seconds, rounded up: a time before the reset would be wrong.
-    value: ({ rateLimitInfo }) => rateLimitInfo && String(Math.ceil(rateLimitInfo.resetMs / 1000)),
+    value: ({ rateLimitInfo }) => rateLimitInfo && String(roundUpToSeconds(rateLimitInfo.resetMs)),
   },
   { name: "X-RateLimit-Window", value: ({ rateLimitInfo }) => rateLimitInfo?.window },
   {

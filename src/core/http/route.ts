@@ -1,5 +1,6 @@
 import { memoize } from "../../base/memoize.ts";
 import { NO_METERS, type OperationMeter } from "../quota/meters.ts";
+import { roundUpToSeconds } from "../quota/whole-seconds.ts";
 import type { Limit, OperationLimits } from "../quota/windows.ts";
 import { accept, type Result, refuse } from "../refusal.ts";
 import { type Lifecycle, successorLink } from "./lifecycle.ts";
@@ -217,7 +218,7 @@ export function checkRoute(
     // An operation that is off until its sunset never returns.
     if (brownout.toMs >= sunsetMs) return refuse("brownout");
     const retryAfterSeconds = Math.ceil((brownout.toMs - nowMs) / 1_000);
-    const until = Math.ceil(brownout.toMs / 1_000);
+    const until = roundUpToSeconds(brownout.toMs);
     return refuse("brownout", undefined, { retryAfterSeconds, until });
   }
   if (operation.requiresScope && stability !== undefined && !scopes.includes(stability)) {

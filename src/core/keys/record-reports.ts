@@ -1,5 +1,6 @@
 import { anchorDays } from "../quota/calendar.ts";
 import { formatDay } from "../quota/days.ts";
+import { roundUpToSeconds } from "../quota/whole-seconds.ts";
 import type { IssuedKey } from "./edit-keys.ts";
 import { maskKeys } from "./key.ts";
 import { findById, isIndexed } from "./record-index.ts";
@@ -10,7 +11,6 @@ import {
   type KeyRecord,
   type Records,
 } from "./records.ts";
-import { roundUpToSeconds } from "./whole-seconds.ts";
 import { limitsByWindow } from "./window-limits.ts";
 
 /**

@@ -2,6 +2,7 @@ import type { Ban } from "../quota/bans.ts";
 import type { Calendar } from "../quota/calendar.ts";
 import type { QuotaDecision, WindowUsage } from "../quota/decide.ts";
 import { windowLabel } from "../quota/rate-limit-info.ts";
+import { roundUpToSeconds } from "../quota/whole-seconds.ts";
 import {
   isCap,
   isMeter,
@@ -14,7 +15,6 @@ import { type AccountCaps, capLimits, keysOfWindow } from "./caps.ts";
 import { findAccount } from "./find-records.ts";
 import { findById } from "./record-index.ts";
 import type { AccountLimit, Records } from "./records.ts";
-import { roundUpToSeconds } from "./whole-seconds.ts";
 
 /**
  * The shapes in which usage and bans are shown to people and programs, made here once for the

@@ -2,6 +2,7 @@ import { formatCount } from "../../base/messages.ts";
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
 import { exceedsShare, shareRetrySeconds } from "./rate-limit-info.ts";
+import { roundUpToSeconds } from "./whole-seconds.ts";
 import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
 /** The members of a request's log line that explain a refusal (docs/reference/log.md). */
@@ -139,7 +140,7 @@ function passesAt(
     return exceedsShare(holdIn(name, holds) ?? cost, share);
   });
   const waitSeconds = shareRetrySeconds(endsAt * 1_000, decidedAt, isOver);
-  return Math.min(endsAt, Math.ceil(decidedAt / 1_000) + waitSeconds);
+  return Math.min(endsAt, roundUpToSeconds(decidedAt) + waitSeconds);
 }
 
 function explained(

@@ -14,6 +14,7 @@ import {
   windowLabel,
   withoutUnknown,
 } from "../../core/quota/rate-limit-info.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { costIn, isMeter, type Limit, usageStart } from "../../core/quota/windows.ts";
 import { type Result, refuse } from "../../core/refusal.ts";
 import type { ChargeResult } from "../../stores/quotas/quota-store.ts";
@@ -110,12 +111,12 @@ function refusalFacts(decision: QuotaDecision, request: RefusedRequest): Refusal
   const told = withoutUnknown(decision).windows.filter(({ observed }) => !observed);
   const logged = {
     windows: told.map(({ used, limit, resetMs, ...window }) => {
-      return [windowLabel(window), used, limit, Math.ceil(resetMs / 1_000)] as const;
+      return [windowLabel(window), used, limit, roundUpToSeconds(resetMs)] as const;
     }),
     holds: refusedHolds(decision),
     monthFrom: monthFrom(decision),
     by,
-    ban: ban && Math.ceil(ban.untilMs / 1_000),
+    ban: ban && roundUpToSeconds(ban.untilMs),
   };
   const message = code === "key_banned" ? {} : { message: limitExceededMessage(rateLimitInfo) };
   const repeated = by === "memory" ? { repeated: { parts: undefined } } : {};

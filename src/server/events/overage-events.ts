@@ -3,6 +3,7 @@ import { AgingMap } from "../../base/aging-map.ts";
 import type { Config } from "../../config/config.ts";
 import { includedOf } from "../../core/keys/usage-reports.ts";
 import type { WindowUsage } from "../../core/quota/decide.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import type { WindowName } from "../../core/quota/windows.ts";
 import type { QuotaAdmin } from "../../stores/quotas/quota-store.ts";
 import type { Log } from "../../telemetry/log/log.ts";
@@ -82,7 +83,7 @@ export class OverageEvents {
     const overage = crossed || !isChanged ? "told" : "asked";
     const next: Seen = { resetMs, included: seen?.included ?? included, overage };
     this.#seen.set(id, next);
-    const reset = Math.ceil(resetMs / 1000);
+    const reset = roundUpToSeconds(resetMs);
     const tell = () => {
       const details = { account, env, plan, window, included, used, limit, reset };
       this.#options.log.info("overage", details);

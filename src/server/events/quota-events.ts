@@ -1,6 +1,7 @@
 import type { Config } from "../../config/config.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
 import { banWindow, windowLabel } from "../../core/quota/rate-limit-info.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { costIn, isCap } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { logReset } from "../../stores/queries/reset-windows.ts";
@@ -40,7 +41,7 @@ export function logBanEvent(
   const window = struck === undefined ? earned.window : windowLabel(struck);
   log.warn("ban", {
     ...{ account, env, plan, window, offences: earned.offences, decidedAt },
-    until: Math.ceil(earned.untilMs / 1000),
+    until: roundUpToSeconds(earned.untilMs),
     strikes: earned.strikesMs.map((atMs) => atMs / 1000),
     ...(ban === undefined && { observed: true }),
   });
@@ -85,7 +86,7 @@ export function logQuotaEvents(
       return used >= least && was < least;
     });
     if (percent === undefined || !quotaEventWindows.includes(counted.window)) continue;
-    const [window, reset] = [windowLabel(counted), Math.ceil(resetMs / 1000)];
+    const [window, reset] = [windowLabel(counted), roundUpToSeconds(resetMs)];
     const capped = isCap(counted) ? { key: counted.part?.key } : {};
     log.info("quota", { account, env, plan, ...capped, window, percent, used, limit, reset });
   }

@@ -1,5 +1,6 @@
 import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/usage-reports.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
 
 /** A ban in force, and its cause. Instants are whole Unix seconds. */
@@ -40,11 +41,11 @@ export async function readBanReasons(
   const own = { account, environment, strikes, lost: null };
   if (ban === null) {
     const known = bans && quotas.knownBan({ account, environment });
-    const lost = known && { until: Math.ceil(known.untilMs / 1_000), offences: known.offences };
+    const lost = known && { until: roundUpToSeconds(known.untilMs), offences: known.offences };
     return { ...own, ban, lost: lost ?? null };
   }
   const cause = await quotas.banCause({ account, environment });
-  if (cause === undefined || Math.ceil(cause.untilMs / 1_000) !== ban.until) {
+  if (cause === undefined || roundUpToSeconds(cause.untilMs) !== ban.until) {
     return { ...own, ban: { ...ban, at: null, imposed: null, reason: null, strikes: [] } };
   }
   const { atMs, imposed, reason, strikesMs } = cause;

@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { reasonError } from "../../core/keys/edit-rules.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
 import type { UsageSubject } from "../../core/keys/usage-reports.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";
@@ -40,6 +41,6 @@ export function logBanByHand(
   const { plan, window, untilMs, offences, reason } = imposed;
   log.warn("ban", {
     ...{ account, env, plan, window, offences, decidedAt },
-    ...{ until: Math.ceil(untilMs / 1_000), imposed: true, reason },
+    ...{ until: roundUpToSeconds(untilMs), imposed: true, reason },
   });
 }

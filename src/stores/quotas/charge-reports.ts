@@ -1,8 +1,8 @@
-import { roundUpToSeconds } from "../../core/keys/whole-seconds.ts";
 import { formatDay } from "../../core/quota/days.ts";
 import type { Move, QuotaDecision, WindowUsage } from "../../core/quota/decide.ts";
 import type { MeterUse } from "../../core/quota/meters.ts";
 import { windowLabel } from "../../core/quota/rate-limit-info.ts";
+import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { usageStart } from "../../core/quota/windows.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
 import { type AccountRef, accountId } from "./account-ref.ts";

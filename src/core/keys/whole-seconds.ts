@@ -1,7 +1,0 @@
-/**
- * Rounded up, as X-RateLimit-Reset is: waiting until then is always enough
- * (docs/reference/http.md#rate-limit-fields).
- */
-export function roundUpToSeconds(instantMs: number): number {
-  return Math.ceil(instantMs / 1000);
-}
