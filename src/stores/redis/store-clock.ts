@@ -63,9 +63,7 @@ export class StoreClock {
    * performance.now(). Throws if an answer that was none of Redis has no time.
    */
   learn(sentMs: number, receivedMs: number, nowMs: number): void {
-    if (!Number.isFinite(nowMs)) {
-      throw unreadableFailure("no time");
-    }
+    if (!Number.isFinite(nowMs)) throw unreadableFailure("no time");
     const driftMs = driftIn(receivedMs - this.#learntMs);
     const [lowestMs, highestMs] = [nowMs - receivedMs, nowMs + 1 - sentMs];
     const lowest = Math.max(lowestMs, this.#lowestMs - driftMs);
@@ -105,6 +103,14 @@ export class StoreClock {
     const driftMs = driftIn(performance.now() - this.#learntMs);
     return Math.floor(atMs + this.#lowestMs - driftMs) - ROUNDING_MS;
   }
+}
+
+/** The Unix milliseconds of a reply to TIME. Throws if an answer that was none of Redis has no time. */
+export function parseTime(reply: unknown): number {
+  const [seconds, micros] = String(reply).split(",");
+  const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
+  if (!Number.isFinite(nowMs)) throw unreadableFailure("no time");
+  return nowMs;
 }
 
 /** How far the clocks may have drifted apart since the last answer. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it, vi } from "vitest";
-import { StoreClock } from "../../../src/stores/redis/store-clock.ts";
+import { parseTime, StoreClock } from "../../../src/stores/redis/store-clock.ts";
 
 /** Between answers at so many milliseconds of performance.now(), what the store's clock said. */
 function learnt(
@@ -111,4 +111,11 @@ describe("the clock of the store", () => {
     assert.deepEqual([2, 0, -100, -253].map(ahead), [0, 0, 0, 0]);
     assert.deepEqual([3, 60_000, -254, -60_000].map(ahead), [3, 60_000, -254, -60_000]);
   });
+});
+
+it("a reply to TIME is read to the millisecond, and is a failure if it has no time", () => {
+  assert.equal(parseTime(["1795000000", "123999"]), 1_795_000_000_123);
+  for (const reply of [null, "PONG", [], ["1795000000"], ["soon", "0"]]) {
+    assert.throws(() => parseTime(reply), /no time/);
+  }
 });

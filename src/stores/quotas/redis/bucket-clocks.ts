@@ -1,6 +1,6 @@
 import { BUCKET_COUNT } from "../../redis/hash-slots.ts";
 import type { Link } from "../../redis/link.ts";
-import { StoreClock } from "../../redis/store-clock.ts";
+import { parseTime, StoreClock } from "../../redis/store-clock.ts";
 import { toStoreFailure, withTimeout } from "../../redis/store-failure.ts";
 
 /**
@@ -35,9 +35,7 @@ export class BucketClocks {
     const sentMs = performance.now();
     const key = `${this.#prefix}:{${bucket}}:time`;
     const time = await withTimeout(this.#link.send(key, "time", []), timeoutMs);
-    const [seconds, micros] = String(time).split(",");
-    const nowMs = Number(seconds) * 1_000 + Math.floor(Number(micros) / 1_000);
-    this.of(bucket).learn(sentMs, performance.now(), nowMs);
+    this.of(bucket).learn(sentMs, performance.now(), parseTime(time));
   }
 
   /** Called with the reply to a call to these buckets, which tells the store's time. */

@@ -2,8 +2,9 @@ import { errorMessage } from "../../../../base/messages.ts";
 import { banAt, presentBan } from "../../../../core/quota/bans.ts";
 import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
-import { replyList, withTimeout } from "../../../redis/store-failure.ts";
-import { type AccountRef, bucketOf, parseAccountId } from "../../account-ref.ts";
+import { parseTime } from "../../../redis/store-clock.ts";
+import { withTimeout } from "../../../redis/store-failure.ts";
+import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
 import type { DecisionCache } from "../../batch/decision-cache.ts";
 import type { AccountBan, OnMissing } from "../../quota-store.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
@@ -56,12 +57,9 @@ async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], now
       const text = await ask("hget", key, ["b"]);
       const stored = typeof text === "string" ? parseBan(text) : undefined;
       const ban = banAt(stored && presentBan(stored, nowMs), nowMs);
-      const { environment, account } = accountOf(key, prefix);
-      if (ban === undefined || !environment || !account) return;
-      found.push([
-        `${environment}:${account}`,
-        { environment, account, ban, leftMs: ban.untilMs - nowMs },
-      ]);
+      const accountRef = accountOf(key, prefix);
+      if (ban === undefined || !accountRef.environment || !accountRef.account) return;
+      found.push([accountId(accountRef), { ...accountRef, ban, leftMs: ban.untilMs - nowMs }]);
     }),
   );
   return found;
@@ -73,7 +71,5 @@ function accountOf(key: string, prefix: string): AccountRef {
 }
 
 async function timeOf(node: RedisNode): Promise<number> {
-  const reply = await withTimeout(node.send("time", []), REPLY_LATE_MS);
-  const [seconds, micros] = replyList(reply) as [string, string];
-  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
+  return parseTime(await withTimeout(node.send("time", []), REPLY_LATE_MS));
 }
