@@ -1,6 +1,7 @@
 import { isObject } from "../../base/is-object.ts";
 import { cleanText } from "../../base/messages.ts";
 import type { TextPosition } from "../../base/text-position.ts";
+import { formatMistake } from "../../config/file/mistake.ts";
 import { maskKeys } from "../../core/keys/key.ts";
 import { findPosition, findSyntaxMistake, type JsonPath } from "./json-position.ts";
 
@@ -19,11 +20,7 @@ export class DamagedFileError extends Error {
   readonly mistakes: readonly (TextPosition & { readonly message: string })[];
 
   constructor(file: string, mistakes: readonly (TextPosition & { readonly message: string })[]) {
-    super(
-      mistakes
-        .map(({ line, column, message }) => `${file}:${line}:${column}: ${message}`)
-        .join("\n"),
-    );
+    super(mistakes.map((mistake) => formatMistake({ file, ...mistake })).join("\n"));
     this.name = "DamagedFileError";
     this.file = file;
     this.mistakes = mistakes;
