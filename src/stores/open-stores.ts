@@ -1,6 +1,6 @@
 import { errorMessage } from "../base/messages.ts";
 import type { Config } from "../config/config.ts";
-import type { StoreAddress } from "../config/schema/addresses.ts";
+import type { RedisAddress } from "../config/schema/addresses.ts";
 import type { Records } from "../core/keys/records.ts";
 import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
@@ -51,7 +51,7 @@ export async function openKeyStore(
   }
   const { openRedisKeyStore } = await import("./keys/redis/redis-key-store.ts");
   // The configuration was checked: there are none in Redis with `store: memory`.
-  const address = store as Exclude<StoreAddress, { kind: "memory" }>;
+  const address = store as RedisAddress;
   const place = { address, prefix: storePrefix, copyFile: stateFile };
   return openRedisKeyStore({ ...place, report, watch, inForce, writesCopy });
 }
@@ -112,7 +112,6 @@ export async function openQuotaStore(
   });
 }
 
-export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type FailoverOutcome = Awaited<ReturnType<typeof failOverStore>>;
 
 /** So many of them write in each bucket of a Cluster, or in nearly each. */

@@ -200,10 +200,10 @@ function loginOf(text: string): readonly [string, string | undefined] | undefine
 }
 
 /** Secrets are only in `url`; `shown` is the same without them, for people and logs. */
-export type StoreAddress =
-  | { readonly kind: "memory"; readonly shown: "memory" }
-  | {
-      readonly kind: "redis" | "sentinel" | "cluster";
-      readonly url: string;
-      readonly shown: string;
-    };
+export type RedisAddress = {
+  readonly kind: "redis" | "sentinel" | "cluster";
+  readonly url: string;
+  readonly shown: string;
+};
+
+export type StoreAddress = { readonly kind: "memory"; readonly shown: "memory" } | RedisAddress;

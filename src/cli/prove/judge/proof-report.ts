@@ -1,4 +1,5 @@
-import type { FailoverOutcome, RedisAddress } from "../../../stores/open-stores.ts";
+import type { RedisAddress } from "../../../config/schema/addresses.ts";
+import type { FailoverOutcome } from "../../../stores/open-stores.ts";
 import type { CheckReport, TimeSpan } from "../trial/promises.ts";
 import type { PlantedFault } from "../trial/workload.ts";
 import type { ChargeComparison } from "./charge-comparison.ts";

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { ConnectionOptions } from "node:tls";
+import type { RedisAddress } from "../../../config/schema/addresses.ts";
 import type { KeyRecord, Records } from "../../../core/keys/records.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { DamagedFileError } from "../../files/damaged-file.ts";
 import { deniedReporter, tellingRefused } from "../../redis/denied-rights.ts";
-import { connectRedis, type RedisAddress } from "../../redis/engines/single-link.ts";
+import { connectRedis } from "../../redis/engines/single-link.ts";
 import type { Link } from "../../redis/link.ts";
 import { StoreFailure } from "../../redis/store-failure.ts";
 import { type DiskCopy, openDiskCopy } from "../file/disk-copy.ts";

@@ -1,6 +1,6 @@
 import type { ConnectionOptions } from "node:tls";
+import type { RedisAddress } from "../../../config/schema/addresses.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
-import type { RedisAddress } from "../../redis/engines/single-link.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../charge-reports.ts";
 import type { CountCorrections } from "../count-corrections.ts";

@@ -2,8 +2,8 @@ import { once } from "node:events";
 import type { ConnectionOptions } from "node:tls";
 import {
   parseRedisUrl,
+  type RedisAddress,
   type RedisUrl,
-  type StoreAddress,
 } from "../../../config/schema/addresses.ts";
 import type { HostPort } from "../../../core/address.ts";
 import { sendProven } from "../connection/proven-reply.ts";
@@ -28,7 +28,6 @@ import { createClusterLink } from "./cluster-link.ts";
 import type { FailoverOutcome } from "./planned-failover.ts";
 import { SentinelRoute } from "./sentinel-route.ts";
 
-export type RedisAddress = Exclude<StoreAddress, { kind: "memory" }>;
 export type ConnectOptions = {
   readonly address: RedisAddress;
   /**

@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Redis } from "ioredis";
 import { afterAll, afterEach } from "vitest";
+import type { RedisAddress } from "../../../../src/config/schema/addresses.ts";
 import type { KeyStore } from "../../../../src/stores/keys/key-store.ts";
 import { openRedisKeyStore } from "../../../../src/stores/keys/redis/redis-key-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../../support/redis/redis.ts";
 

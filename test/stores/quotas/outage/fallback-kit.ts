@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Redis } from "ioredis";
+import type { RedisAddress } from "../../../../src/config/schema/addresses.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { Fallback } from "../../../../src/stores/quotas/outage/fallback.ts";
 import type {
@@ -10,7 +11,6 @@ import type {
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import type { QuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import type { TcpProxy } from "../../../support/wire/tcp-proxy.ts";
 import { account, type Told } from "../redis/redis-kit.ts";

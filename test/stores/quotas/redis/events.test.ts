@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { afterEach, describe, it } from "vitest";
+import type { RedisAddress } from "../../../../src/config/schema/addresses.ts";
 import type { QuotaStore } from "../../../../src/stores/quotas/quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../support/poll.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { openTcpProxy } from "../../../support/wire/tcp-proxy.ts";

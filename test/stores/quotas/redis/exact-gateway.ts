@@ -1,5 +1,5 @@
+import type { RedisAddress } from "../../../../src/config/schema/addresses.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 
 /** A gateway's store in a process of its own: asks what it is told to, and says what was admitted. */
 export type Round = {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { TestContext } from "vitest";
+import type { RedisAddress } from "../../../../src/config/schema/addresses.ts";
 import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
@@ -11,7 +12,6 @@ import type {
 } from "../../../../src/stores/quotas/quota-store.ts";
 import type { RedisQuotaStoreOptions } from "../../../../src/stores/quotas/redis/quota-store-options.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
-import type { RedisAddress } from "../../../../src/stores/redis/engines/single-link.ts";
 import type { StoreFailure } from "../../../../src/stores/redis/store-failure.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
 import { startRedis } from "../../../support/redis/redis.ts";

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
+import type { RedisAddress } from "../../../../../src/config/schema/addresses.ts";
 import type {
   AdminEvent,
   MissingPart,
@@ -8,7 +9,6 @@ import type {
   ResetEvent,
 } from "../../../../../src/stores/quotas/quota-store.ts";
 import { REPLY_LATE_MS } from "../../../../../src/stores/quotas/redis/quota-client.ts";
-import type { RedisAddress } from "../../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../../support/poll.ts";
 import { useRedis } from "../../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "../redis-kit.ts";
