@@ -13,10 +13,10 @@ import type { AccessRules } from "./access.ts";
 import type { PlacedOperation } from "./operation.ts";
 
 /**
- * Warns of operations that a backend may serve for less, because its router reads spellings in
- * another way than the gateway (docs/reference/edge.md#spellings). With `exact` a template has the
- * other spellings of a dearer operation. With `loose` a cheaper operation has spellings that the
- * router may find as the template.
+ * Warns of operations of which routers may read spellings in another way than the gateway
+ * (docs/reference/edge.md#spellings). With `exact` a template has the other spellings of a dearer
+ * operation, which a backend may serve for less. With `loose` the other spellings of a cheaper
+ * operation ask for as much as the template.
  */
 export function warnOfSpellings(
   operations: readonly PlacedOperation[],
@@ -118,7 +118,7 @@ function wordExact(one: PlacedOperation, other: PlacedOperation, more: string): 
 }
 
 function wordLoose(one: PlacedOperation, other: PlacedOperation, more: string): string {
-  return `${nameOf(one)} is found in other spellings too, and ${nameOf(other)} at ${placeOf(other)} asks for more (${more}): if the backend's router heeds case, a slash at the end or what follows ;, ask for the same here`;
+  return `${nameOf(one)} asks for less than its other spellings, which a router that heeds case, a slash at the end or what follows ; finds as ${nameOf(other)} at ${placeOf(other)}, with more to ask (${more}): if clients use them, ask for the same here`;
 }
 
 function nameOf({ operation: { method, template } }: PlacedOperation): string {

@@ -1,6 +1,6 @@
 import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
-import { type Demands, whatItAsksMore } from "./demands.ts";
+import { type Demands, demandsOf, whatItAsksMore } from "./demands.ts";
 import { foldPath, foldTable, hasCasedLetters } from "./letter-case.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
 import { otherReadings } from "./path-readings.ts";
@@ -199,10 +199,4 @@ function asksForAnother(one: Demands, other: Demands, hasPublicPlan: boolean): b
     (whatItAsksMore(one, other, hasPublicPlan) !== undefined ||
       whatItAsksMore(other, one, hasPublicPlan) !== undefined)
   );
-}
-
-function demandsOf({ operation, isPublic, cost, meters }: RouteMatch): Demands {
-  if (operation !== undefined) return operation;
-  const none = { requiresScope: false, scopes: [], limits: undefined };
-  return { ...none, isPublic, cost, meters, lifecycle: { deprecated: false } };
 }

@@ -1,11 +1,18 @@
 import type { OperationMeter } from "../quota/meters.ts";
-import type { Operation } from "./route.ts";
+import type { Operation, RouteMatch } from "./route.ts";
 
 /** The demands of an operation on its caller. */
 export type Demands = Pick<
   Operation,
   "isPublic" | "requiresScope" | "scopes" | "cost" | "limits" | "meters" | "lifecycle"
 >;
+
+/** The demands on a request with this route. */
+export function demandsOf({ operation, isPublic, cost, meters }: RouteMatch): Demands {
+  if (operation !== undefined) return operation;
+  const none = { requiresScope: false, scopes: [], limits: undefined };
+  return { ...none, isPublic, cost, meters, lifecycle: { deprecated: false } };
+}
 
 /** In words, the first thing that an operation asks for beyond another; undefined if there is none. */
 export function whatItAsksMore(

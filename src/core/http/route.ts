@@ -91,6 +91,8 @@ export type RouteMatch = {
   readonly cost: number;
   /** The meters that the answer to the request is counted by. */
   readonly meters: readonly OperationMeter[];
+  /** Set if other routers may find another route, and each asks for something the other does not. */
+  readonly isContested?: boolean;
 };
 
 /** Whether a pattern matches the segments of a comparable path. */

@@ -1,4 +1,5 @@
 import { isAmbiguousRoute } from "../../core/http/ambiguous-route.ts";
+import { findDearestRoute } from "../../core/http/dearest-route.ts";
 import { isLoop } from "../../core/http/forwarded-fields.ts";
 import {
   normalizeHost,
@@ -7,7 +8,7 @@ import {
   validateHead,
   validateHeadSize,
 } from "../../core/http/head.ts";
-import { findRoute, NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
+import { NO_ROUTE, type RouteMatch } from "../../core/http/route.ts";
 import { type Target, validateTarget, withoutStrippedSlash } from "../../core/http/target.ts";
 import { accept, type Result, refuse } from "../../core/refusal.ts";
 import {
@@ -101,7 +102,7 @@ function judge(
 /** The service that has the path, and the route in its description. */
 function routeOf(environment: Environment, method: string, path: string): RouteFacts {
   const service = findService(environment, path);
-  const match = service === undefined ? NO_ROUTE : matchOf(service, method, path);
+  const match = service === undefined ? NO_ROUTE : matchOf(environment, service, method, path);
   const isOurs = match.allowedMethods === undefined && isStandingPath(environment, path);
   return { path, match: isOurs ? { ...match, allowedMethods: STANDING_METHODS } : match, service };
 }
@@ -110,10 +111,15 @@ function routeOf(environment: Environment, method: string, path: string): RouteF
  * A description has at most one of two paths that are forwarded as the same target. Without a
  * description both are found, so both are judged by the rules of the one that rules can name.
  */
-function matchOf(service: Service, method: string, path: string): RouteMatch {
+function matchOf(
+  environment: Environment,
+  service: Service,
+  method: string,
+  target: string,
+): RouteMatch {
   const { routes } = service;
-  const isDescribed = routes.operations !== undefined;
-  return findRoute(routes, method, isDescribed ? path : withoutStrippedSlash(path, service));
+  const path = routes.operations === undefined ? withoutStrippedSlash(target, service) : target;
+  return findDearestRoute(routes, { method, path, hasPublicPlan: hasPublicPlan(environment) });
 }
 
 /**
@@ -123,9 +129,10 @@ function matchOf(service: Service, method: string, path: string): RouteMatch {
 function isReadAsAnother(environment: Environment, method: string, route: RouteFacts): boolean {
   const { path, match, service } = route;
   if (match.allowedMethods === undefined || service === undefined) return false;
-  const hasPublicPlan = environment.publicPlan !== undefined;
+  if (match.isContested === true) return true;
   const { routes, stripPrefix } = service;
-  if (isAmbiguousRoute(routes, { method, path, match, hasPublicPlan, stripPrefix })) return true;
+  const facts = { method, hasPublicPlan: hasPublicPlan(environment), stripPrefix };
+  if (isAmbiguousRoute(routes, { ...facts, path, match })) return true;
   // Routers that match up to "$" read a path without the newline at its end.
   const end = routes.paths === "loose" ? withoutLooseEnd(path) : path;
   if (!end.endsWith(NEWLINE)) return false;
@@ -135,8 +142,11 @@ function isReadAsAnother(environment: Environment, method: string, route: RouteF
   const isSame = operation === match.operation && cost === match.cost && meters === match.meters;
   if (!isSame || isPublic !== match.isPublic || other.service !== service) return true;
   // Some of these routers also read the rest in another way.
-  const without = { ...other, method, hasPublicPlan, stripPrefix };
-  return routes.paths === "loose" && isAmbiguousRoute(routes, without);
+  return routes.paths === "loose" && isAmbiguousRoute(routes, { ...facts, ...other });
+}
+
+function hasPublicPlan({ publicPlan }: Environment): boolean {
+  return publicPlan !== undefined;
 }
 
 /** Removes the text after ";" in the last segment, and a slash before and after it. */

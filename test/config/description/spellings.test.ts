@@ -229,7 +229,7 @@ describe("with paths: loose", () => {
     assert.deepEqual(others, []);
     assert.equal(
       one,
-      "5:18: GET /v1/files/list is found in other spellings too, and GET /v1/files/{name} at api.yaml:4:20 asks for more (a cost of 7): if the backend's router heeds case, a slash at the end or what follows ;, ask for the same here",
+      "5:18: GET /v1/files/list asks for less than its other spellings, which a router that heeds case, a slash at the end or what follows ; finds as GET /v1/files/{name} at api.yaml:4:20, with more to ask (a cost of 7): if clients use them, ask for the same here",
     );
   });
 
