@@ -22,7 +22,7 @@ const POSTS = 2_000;
 const ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /** A backend that answers, does not say that it will close, and closes right behind its answer. */
-async function openClosing(behind: string) {
+async function openClosing(behind: string, afterMs = 0) {
   const seen: string[] = [];
   const server = createServer((socket) => {
     socket.on("error", () => {});
@@ -33,7 +33,8 @@ async function openClosing(behind: string) {
       seen.push(text);
       text = "";
       socket.write(ANSWER, "latin1");
-      if (behind === "") socket.end();
+      if (afterMs > 0) setTimeout(() => socket.end(), afterMs);
+      else if (behind === "") socket.end();
       else setImmediate(() => socket.write(behind, "latin1"));
     });
   });
@@ -70,6 +71,23 @@ describe("a backend that closes each connection right behind its answer", () => 
         keys: KEYS,
       });
       assert.deepEqual(await post(house.port), []);
+      await house.law();
+    });
+  }
+});
+
+describe("a backend that closes each connection a moment after its answer", () => {
+  // Those that are sent before the first close is seen cannot be known to be lost.
+  for (const upstreamConnections of [256, 16]) {
+    it(`loses few POSTs over ${upstreamConnections} connections`, async () => {
+      const upstream = await openClosing("", 2);
+      await using house = await startTestGateway({
+        upstream,
+        environment: { limits: { upstreamConnections } },
+        keys: KEYS,
+      });
+      const lost = await post(house.port);
+      assert.ok(lost.length < POSTS / 20, `${lost.length} of ${POSTS} lost`);
       await house.law();
     });
   }

@@ -94,6 +94,11 @@ export class ConnectionShares {
     this.#addresses.connectionsMax = mostOfAddresses(connectionsMax);
   }
 
+  /** Whether all connections, with those that are idle, are fewer than there may be. */
+  hasRoomBeside(idle: number): boolean {
+    return this.#holders.held + idle < this.#holders.connectionsMax;
+  }
+
   /** Whether the account may hold one more connection now. */
   mayTake(account: string): boolean {
     return this.#holders.mayTake(holderOf(account)) && this.#mayTakeInside(account);

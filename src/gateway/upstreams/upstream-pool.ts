@@ -1,3 +1,4 @@
+import { SOON_MS } from "./closing-habit.ts";
 import { startDueProbe } from "./health-check.ts";
 import { PoolHealth } from "./pool-health.ts";
 import {
@@ -111,6 +112,7 @@ export class UpstreamPool {
    */
   release(connection: UpstreamConnection): void {
     this.onRequestEnd(connection.upstream);
+    connection.upstream.load.closing.onAnswer();
     if (!connection.open) this.#free(connection);
     else if (this.#ended.push(connection) === 1 && this.#resting.length === 0) {
       setImmediate(this.#onTurn);
@@ -136,8 +138,8 @@ export class UpstreamPool {
   }
 
   #lease(upstream: Upstream, account: string, fresh: boolean): UpstreamConnection {
-    const { share, idle } = upstream.load;
-    let connection = idle.pop();
+    const { share, idle, closing } = upstream.load;
+    let connection = closing.isHabit ? takeRested(upstream.load) : idle.pop();
     if (connection?.upstream !== upstream) {
       // An idle one of another configuration is not for this request, and counts as open.
       connection?.close();
@@ -203,6 +205,21 @@ export class UpstreamPool {
     }
     return best;
   }
+}
+
+/**
+ * Takes an idle connection that is closed, or one that the upstream would have closed by now.
+ * Undefined if there is none and another may be opened: those that are about to end stay, and show
+ * whether they do.
+ */
+function takeRested({ idle, share, isShort }: UpstreamLoad): UpstreamConnection | undefined {
+  const closed = idle.findLastIndex((one) => !one.open);
+  const at = closed === -1 ? idle.findLastIndex((one) => one.restedMs > SOON_MS) : closed;
+  if (at !== -1) return idle.splice(at, 1)[0];
+  if (share.hasRoomBeside(idle.length)) return undefined;
+  const connection = idle.pop();
+  if (!isShort) connection?.renew();
+  return connection;
 }
 
 /** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */

@@ -5,6 +5,7 @@ import { hostPortOf } from "../../core/address.ts";
 import { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { Destination } from "../../http1/client/socket.ts";
 import type { UpstreamOutages } from "../../telemetry/readiness.ts";
+import { ClosingHabit, SOON_MS } from "./closing-habit.ts";
 import { ConnectionShares } from "./connection-shares.ts";
 import { HostAddresses } from "./host-addresses.ts";
 
@@ -43,6 +44,7 @@ export class UpstreamLoad {
   readonly idle: UpstreamConnection[] = [];
   readonly share: ConnectionShares;
   readonly sockets: UpstreamSockets;
+  readonly closing = new ClosingHabit();
   /** Whether no further connection could be opened, because no file was left. */
   isShort = false;
   /** Requests that have a connection or wait for one, and tunnels. */
@@ -145,5 +147,9 @@ export class UpstreamConnection extends ClientConnection {
       elapsed: options.elapsed,
     });
     this.upstream = upstream;
+  }
+
+  protected override onClosedIdle(): void {
+    if (this.restedMs <= SOON_MS) this.upstream.load.closing.onClosedSoon();
   }
 }

@@ -85,6 +85,7 @@ export class ClientConnection implements SocketEvents {
   #receiving = false;
   #answered = 0;
   #closes = false;
+  #restsSinceMs = 0;
   #idleUntilMs = 0;
 
   constructor(options: ClientConnectionOptions) {
@@ -95,6 +96,11 @@ export class ClientConnection implements SocketEvents {
   /** Whether the current connection has carried a response. */
   get reused(): boolean {
     return this.#answered > 0;
+  }
+
+  /** The time since the end of the last response. */
+  get restedMs(): number {
+    return this.#options.elapsed() - this.#restsSinceMs;
   }
 
   /** Whether there is a connection, or one is being made. */
@@ -299,12 +305,17 @@ export class ClientConnection implements SocketEvents {
   #rest(keepAliveS: number | undefined): void {
     const { idleMsMax, elapsed } = this.#options;
     const saidMs = keepAliveS === undefined ? idleMsMax : keepAliveS * 1_000 - 1_000;
-    this.#idleUntilMs = elapsed() + Math.min(idleMsMax, saidMs);
+    this.#restsSinceMs = elapsed();
+    this.#idleUntilMs = this.#restsSinceMs + Math.min(idleMsMax, saidMs);
     // The end of a connection is noticed only while it is read.
     this.resume();
   }
 
+  /** Called when the upstream ends the connection after a response and before another. */
+  protected onClosedIdle(): void {}
+
   #ended(why: string): void {
+    if (this.reused && (this.#handler === undefined || !this.#receiving)) this.onClosedIdle();
     const isRefused = !this.#receiving && !this.reused && REFUSED_HANDSHAKE.test(why);
     if (!this.#connected || isRefused) this.#lose("unreached", why);
     else this.#lose(this.#receiving ? "cut" : "unanswered", why);
