@@ -48,7 +48,6 @@ const NOTHING: ActivityStore = {
   addCalls: async () => ({ sums: [], left: [] }),
   lastUsed: async () => new Map(),
   calls: async () => [],
-  callsBy: async () => [],
 };
 
 type Telling = { line(exchange: Exchange): void; flush(): Promise<unknown> };
@@ -64,6 +63,7 @@ async function openTelling(stage: Stage): Promise<Telling> {
     keepsDays: () => false,
     now: Date.now,
     deprecated: () => [],
+    storeTimeoutMs: () => 50,
   });
   return {
     line: (exchange) => {

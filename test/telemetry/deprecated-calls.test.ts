@@ -46,11 +46,16 @@ describe("calls of deprecated operations", () => {
       ),
       [1, 2, 3, 4],
     );
-    assert.deepEqual(
-      calls.callsOf("staging", "a").map(({ requests }) => requests),
-      [2],
-    );
-    assert.deepEqual(calls.callsOf("staging", "b"), []);
+  });
+
+  it("are taken for one account and one operation, and nothing where there is nothing", () => {
+    const calls = new DeprecatedCalls();
+    for (const account of ["a", "b"]) calls.note(OLD, account, 1_000);
+    const taken = { ...OLD, account: "a", requests: 1, last: 1 };
+    assert.deepEqual(calls.takeOf(OLD, "a"), taken);
+    assert.deepEqual(calls.takeOf(OLD, "a"), { ...taken, requests: 0, last: 0 });
+    assert.deepEqual(calls.takeOf({ ...OLD, method: "PUT" }, "b").requests, 0);
+    assert.deepEqual(calls.list(), [{ ...taken, account: "b" }]);
   });
 
   it("that were counted elsewhere are added, and the last one stays the last", () => {
@@ -69,11 +74,11 @@ describe("calls of deprecated operations", () => {
     assert.deepEqual([CALLERS_MAX, ADDRESSES_MAX], [10_000, 1_000]);
     calls.note(OLD, "addr:1", 0);
     for (let i = 0; i < CALLERS_MAX; i++) calls.note(OLD, `a${i}`, i * 1_000);
-    assert.equal(calls.callsOf("production", "a0").length, 1);
+    assert.equal(calls.callOf(OLD, "a0")?.requests, 1);
     calls.note(OLD, "new", CALLERS_MAX * 1_000);
     assert.deepEqual(
-      ["a0", "a1", "new"].map((name) => calls.callsOf("production", name).length),
-      [0, 1, 1],
+      ["a0", "a1", "new"].map((name) => calls.callOf(OLD, name)?.requests),
+      [undefined, 1, 1],
     );
     assert.equal(calls.list().length, CALLERS_MAX + 1, "the address has another place");
   });

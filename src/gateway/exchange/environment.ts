@@ -121,8 +121,10 @@ export type GatewayContext = {
     account: string,
     decidedAtMs: number | undefined,
   ) => void;
-  /** The deprecated operations that an account calls, as far as this process knows. */
-  readonly deprecatedCalls?: (accountRef: AccountRef) => readonly DeprecatedCall[];
+  /** The deprecated operations that an account calls; undefined if the store does not say so. */
+  readonly deprecatedCalls?: (
+    accountRef: AccountRef,
+  ) => Promise<readonly DeprecatedCall[] | undefined>;
   /**
    * Called when a request was decided without the store, or not at all
    * (docs/reference/store.md#away).
@@ -177,6 +179,12 @@ export function isStandingPath({ standing, paths }: Environment, path: string): 
 /** The windows of all operations of the environment. */
 export const operationLimits = memoize(({ services }: Environment) => {
   return operationWindows(services.map(({ routes }) => routes));
+});
+
+/** Whether an operation of the environment is deprecated. */
+export const hasDeprecated = memoize(({ services }: Environment) => {
+  const operations = services.flatMap(({ routes }) => routes.operations ?? []);
+  return operations.some(({ lifecycle }) => lifecycle.deprecated);
 });
 
 /** The scheme that clients of this environment speak. */

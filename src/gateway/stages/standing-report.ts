@@ -7,6 +7,7 @@ import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts
 import {
   type Environment,
   type GatewayContext,
+  hasDeprecated,
   isStandingPath,
   operationLimits,
   STANDING_METHODS,
@@ -35,21 +36,13 @@ export async function sendStandingReport(
   if (limits.length === 0) {
     return sendRefusal(gateway, exchange, { code: "plan_missing", why: `plan ${plan}` });
   }
-  const { observe = [], included = [], meters = [] } = served.planBounds.get(plan) ?? {};
-  const operation = operationLimits(served);
+  const { observe = [], included = [] } = served.planBounds.get(plan) ?? {};
   const calendar = owner?.calendar;
   const caps = limits.filter(isCap);
-  const bans = caller.key === undefined ? undefined : served.bans;
-  const peek = (capsOfKeys: readonly Limit[]) => {
-    const all = sortByLength([...limits.filter((one) => !isCap(one)), ...capsOfKeys]);
-    const asked = [
-      ...mergeLimits(all, { operation, observe, calendar }),
-      ...meterWindows({ plan: meters, own: owner?.limits ?? [], calendar }),
-    ];
-    return gateway.quotas.read(caller, { limits: sortByLength(asked), bans });
-  };
   const askedMs = gateway.elapsed();
-  const asking = gateway.usageReports.ask(caller.id, askedMs, peek, caps);
+  const peek = (capsOfKeys: readonly Limit[]) => askStore(gateway, served, caller, capsOfKeys);
+  const perSecond = hasDeprecated(served) ? 1 : 2;
+  const asking = gateway.usageReports.ask(caller.id, askedMs, peek, { caps, perSecond });
   const answer = await asking.catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
@@ -71,7 +64,7 @@ export async function sendStandingReport(
       { ...answer.decision, windows },
       { observe, included },
     ),
-    deprecated: gateway.deprecatedCalls?.(caller).map(callReport) ?? [],
+    ...(answer.deprecated && { deprecated: answer.deprecated.map(callReport) }),
   });
   const fields = [
     ...["Content-Type", "application/json", "Content-Length", String(Buffer.byteLength(body))],
@@ -82,6 +75,30 @@ export async function sendStandingReport(
   if (!exchange.request.complete) exchange.request.resume();
   exchange.response.writeHead(200, fields);
   exchange.response.end(body);
+}
+
+/** Asks for the decision and for the deprecated calls at the same time. */
+async function askStore(
+  { quotas, deprecatedCalls }: GatewayContext,
+  served: Environment,
+  caller: Caller,
+  caps: readonly Limit[],
+) {
+  const { limits, owner, plan } = caller;
+  const { observe, meters = [] } = served.planBounds.get(plan) ?? {};
+  const operation = operationLimits(served);
+  const calendar = owner?.calendar;
+  const all = sortByLength([...limits.filter((one) => !isCap(one)), ...caps]);
+  const asked = [
+    ...mergeLimits(all, { operation, observe, calendar }),
+    ...meterWindows({ plan: meters, own: owner?.limits ?? [], calendar }),
+  ];
+  const bans = caller.key === undefined ? undefined : served.bans;
+  const [decision, deprecated] = await Promise.all([
+    quotas.read(caller, { limits: sortByLength(asked), bans }),
+    hasDeprecated(served) ? deprecatedCalls?.(caller) : [],
+  ]);
+  return { decision, deprecated };
 }
 
 function callReport({ method, route, requests, last }: DeprecatedCall) {

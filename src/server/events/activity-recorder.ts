@@ -1,3 +1,4 @@
+import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { dayOf } from "../../core/quota/days.ts";
 import { type AccountRef, accountId, isAddressAccount } from "../../stores/quotas/account-ref.ts";
 import type {
@@ -13,8 +14,6 @@ import {
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
 
 const EVERY_MS = 30_000;
-/** The least time between two reads, each for all accounts that asked since the last one. */
-const LEARN_MS = 1_000;
 /** The most accounts with refused requests, and the most keys, kept between two flushes. */
 const NOTICED_MAX = 100_000;
 
@@ -26,9 +25,13 @@ type ActivityRecorderOptions = {
   readonly now: () => number;
   /** The deprecated operations of all descriptions. */
   readonly deprecated: () => readonly DeprecatedOperation[];
+  /** How long an account that asks for its calls waits for the store. */
+  readonly storeTimeoutMs: () => number;
   readonly everyMs?: number;
-  readonly learnMs?: number;
 };
+
+/** The calls at all gateways, by the accounts that asked together. */
+type CallsByAccount = ReadonlyMap<string, readonly DeprecatedCall[]>;
 
 /**
  * Collects what this process observes and sends it to the store twice a minute, in few calls:
@@ -43,13 +46,11 @@ export class ActivityRecorder {
   readonly #days = new Map<string, number>();
   #used = new Map<string, number>();
   readonly #calls = new DeprecatedCalls();
-  /** The calls at all gateways, of the accounts that called at this one or asked here. */
-  readonly #known = new DeprecatedCalls();
-  /** The accounts that asked for their calls since they were last read. */
+  /** The accounts that ask the store next, and its answer to them. */
   #asked = new Map<string, AccountRef>();
-  #learning: NodeJS.Timeout | undefined;
+  #asking: Promise<CallsByAccount> | undefined;
   #telling: Promise<void> | undefined;
-  #tellingCalls: Promise<void> = Promise.resolve();
+  #tellingCalls: Promise<unknown> = Promise.resolve();
 
   constructor(options: ActivityRecorderOptions) {
     this.#options = options;
@@ -74,19 +75,23 @@ export class ActivityRecorder {
     decidedAtMs = this.#options.now(),
   ): void {
     this.#calls.note(operation, account, decidedAtMs);
-    this.#known.note(operation, account, decidedAtMs);
   }
 
   /**
-   * The deprecated operations that the account calls, as far as this process knows. What other
-   * processes have counted is read soon after, for the next time that the account asks.
+   * The deprecated operations that the account calls, with what other processes have told the store.
+   * Undefined if the store does not say so within its timeout. Costs at most one command that has
+   * the account, which also adds its calls at this process.
    */
-  callsOf(environment: string, account: string) {
-    if (this.#asked.size < NOTICED_MAX) {
-      this.#asked.set(accountId({ environment, account }), { environment, account });
-      this.#learnSoon();
-    }
-    return this.#known.callsOf(environment, account);
+  async callsOf(accountRef: AccountRef): Promise<readonly DeprecatedCall[] | undefined> {
+    if (this.#asked.size >= NOTICED_MAX) return undefined;
+    const id = accountId(accountRef);
+    this.#asked.set(id, accountRef);
+    this.#asking ??= this.#inTurn(() => this.#askCalls());
+    const { promise: late, resolve } = Promise.withResolvers<undefined>();
+    const timer = setTimeoutAfterPoll(this.#options.storeTimeoutMs(), () => resolve(undefined));
+    const told = await Promise.race([this.#asking, late]);
+    clearTimeout(timer);
+    return told?.get(id);
   }
 
   /**
@@ -102,7 +107,6 @@ export class ActivityRecorder {
 
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    clearTimeout(this.#learning);
     await this.#telling;
     await this.flush();
   }
@@ -157,53 +161,54 @@ export class ActivityRecorder {
     }
   }
 
-  /** Once at a time, so that nobody reads the store while calls that were taken are on their way. */
   #tellCalls(): Promise<void> {
-    this.#tellingCalls = this.#tellingCalls.then(() => this.#addCalls());
-    return this.#tellingCalls;
+    return this.#inTurn(async () => void (await this.#addCalls(this.#calls.take())));
   }
 
-  async #addCalls(): Promise<void> {
-    const calls = this.#calls.take();
-    if (calls.length === 0) return;
+  /** Once at a time, so that the store is not asked while calls that were taken are on their way. */
+  #inTurn<T>(work: () => Promise<T>): Promise<T> {
+    const done = this.#tellingCalls.then(work);
+    this.#tellingCalls = done;
+    return done;
+  }
+
+  /** Asks for all accounts that have asked since the last time. */
+  async #askCalls(): Promise<CallsByAccount> {
+    const asked = this.#asked;
+    this.#asked = new Map();
+    this.#asking = undefined;
+    const operations = Map.groupBy(this.#options.deprecated(), ({ environment }) => environment);
+    const calls = [...asked.values()].flatMap(({ environment, account }) => {
+      return (operations.get(environment) ?? []).map((one) => this.#calls.takeOf(one, account));
+    });
+    const sums = Map.groupBy(await this.#addCalls(calls), accountId);
+    const told = new Map<string, readonly DeprecatedCall[]>();
+    for (const [id, { environment }] of asked) {
+      const all = sums.get(id) ?? [];
+      if (all.length < (operations.get(environment)?.length ?? 0)) continue;
+      told.set(
+        id,
+        all.map((sum) => this.#withUntold(sum)).filter(({ requests }) => requests > 0),
+      );
+    }
+    return told;
+  }
+
+  /** Returns the sums of the accounts for which the store took the calls. */
+  async #addCalls(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+    if (calls.length === 0) return [];
     const added = await this.#options.activityStore
       .addCalls(calls)
       .catch((): AddedCalls => ({ sums: [], left: calls }));
-    for (const call of added.left) this.#calls.add(call);
-    for (const sum of added.sums) this.#know(sum);
+    for (const call of added.left) if (call.requests > 0) this.#calls.add(call);
+    return added.sums;
   }
 
-  #learnSoon(): void {
-    const { learnMs = LEARN_MS } = this.#options;
-    this.#learning ??= setTimeout(() => void this.#learn(), learnMs).unref();
-  }
-
-  /** Tells the store first, so that other processes can read what this one has counted. */
-  async #learn(): Promise<void> {
-    await this.#tellCalls();
-    const asked = [...this.#asked.values()];
-    this.#asked = new Map();
-    // While the store is unreachable, each operation would wait for it.
-    await this.#read(asked).catch(() => undefined);
-    this.#learning = undefined;
-    if (this.#asked.size > 0) this.#learnSoon();
-  }
-
-  async #read(asked: readonly AccountRef[]): Promise<void> {
-    const { activityStore, deprecated } = this.#options;
-    const byEnvironment = Map.groupBy(asked, ({ environment }) => environment);
-    for (const operation of deprecated()) {
-      const accounts =
-        byEnvironment.get(operation.environment)?.map(({ account }) => account) ?? [];
-      if (accounts.length === 0) continue;
-      for (const sum of await activityStore.callsBy(operation, accounts)) this.#know(sum);
-    }
-  }
-
-  /** Notes the sum of the store, and adds the calls that the store has not been told yet. */
-  #know(sum: DeprecatedCall): void {
-    this.#known.set(sum);
+  /** Adds the calls that came while the store was asked. */
+  #withUntold(sum: DeprecatedCall): DeprecatedCall {
     const untold = this.#calls.callOf(sum, sum.account);
-    if (untold !== undefined) this.#known.add(untold);
+    if (untold === undefined) return sum;
+    const requests = sum.requests + untold.requests;
+    return { ...sum, requests, last: Math.max(sum.last, untold.last) };
   }
 }

@@ -133,6 +133,7 @@ class GatewayProcess implements DataPlane {
       keepsDays: () => this.#config.historyMs !== undefined,
       now: storeNow(options.now, stores.quotas),
       deprecated: () => deprecatedOperations(this.#config),
+      storeTimeoutMs: () => this.#config.storeTimeoutMs,
     });
     this.diagnostics = new RecentRefusals({
       open: () => this.#listeners.charges,
@@ -255,7 +256,7 @@ function gatewayOf(
       log.request(entry);
     },
     onDeprecated: (...call) => activityRecorder.addDeprecatedCall(...call),
-    deprecatedCalls: ({ environment, account }) => activityRecorder.callsOf(environment, account),
+    deprecatedCalls: (accountRef) => activityRecorder.callsOf(accountRef),
     onTurnedAway: (why) => metrics.turnedAway(why),
     onWithoutStore: (answer) => {
       metrics.decidedWithoutStore(inForce().onStoreFailure);

@@ -36,7 +36,10 @@ export interface ActivityStore {
    * no harm.
    */
   addUsed(used: readonly KeyUse[]): Promise<void>;
-  /** Adds calls of deprecated operations. */
+  /**
+   * Adds calls of deprecated operations, up to a thousand by one command. 0 requests add nothing and
+   * ask for the sum, which is 0 for an account that never called.
+   */
   addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls>;
   /** The last day on which each of the keys was used. Keys that never were are left out. */
   lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>>;
@@ -44,9 +47,4 @@ export interface ActivityStore {
    * Up to 10,000 accounts that called each of the operations. Rejects if the store is unreachable.
    */
   calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]>;
-  /** The calls of one operation by these accounts. Rejects if the store is unreachable. */
-  callsBy(
-    operation: DeprecatedOperation,
-    accounts: readonly string[],
-  ): Promise<readonly DeprecatedCall[]>;
 }

@@ -67,17 +67,18 @@ export class DeprecatedCalls {
   }
 
   list(): readonly DeprecatedCall[] {
-    return this.#all().flatMap(({ accounts, addresses }) => {
+    return [...this.#operations.values()].flat().flatMap(({ accounts, addresses }) => {
       return [...accounts.values(), ...addresses.values()];
     });
   }
 
-  /** The calls of one account. */
-  callsOf(environment: string, account: string): readonly DeprecatedCall[] {
-    return this.#all().flatMap((callers) => {
-      const call = callers.environment === environment ? callers.accounts.get(account) : undefined;
-      return call === undefined ? [] : [call];
-    });
+  /** Removes and returns the calls of one operation by one account; without any, 0 requests. */
+  takeOf(operation: DeprecatedOperation, account: string): DeprecatedCall {
+    const { environment, method, route } = operation;
+    const calls = this.#of(operation, account);
+    const call = calls.get(account);
+    calls.delete(account);
+    return call ?? { environment, method, route, account, requests: 0, last: 0 };
   }
 
   /** Removes and returns all calls. */
@@ -85,10 +86,6 @@ export class DeprecatedCalls {
     const all = this.list();
     this.#operations.clear();
     return all;
-  }
-
-  #all(): Callers[] {
-    return [...this.#operations.values()].flat();
   }
 
   #of({ environment, method, route }: DeprecatedOperation, account: string) {

@@ -8,7 +8,7 @@ function store() {
   let asked = 0;
   const peek = async () => {
     asked += 1;
-    return { nowMs: asked, granted: 0, windows: [], ban: undefined } as never;
+    return { decision: { nowMs: asked, granted: 0, windows: [], ban: undefined } } as never;
   };
   return { peek, asked: () => asked };
 }
@@ -38,13 +38,13 @@ describe("recent standings", () => {
     const asked: string[][] = [];
     const peek = async (limits: readonly Limit[]) => {
       asked.push(limits.map(({ part }) => part?.id ?? ""));
-      return { nowMs: asked.length } as never;
+      return { decision: { nowMs: asked.length } } as never;
     };
     const of = (number: number): readonly Limit[] => {
       return [{ window: "day", limit: 5, part: { id: `@${number}`, name: "key" } }];
     };
     const at = (number: number) => {
-      return usageReports.ask("a", performance.now() - startMs, peek, of(number));
+      return usageReports.ask("a", performance.now() - startMs, peek, { caps: of(number) });
     };
     await at(0);
     await at(1);
@@ -64,17 +64,31 @@ describe("recent standings", () => {
   it("ask anew for a key whose own limits have changed, however often another one asks", async () => {
     const usageReports = new UsageReportCache();
     const startMs = performance.now();
-    const peek = async (limits: readonly Limit[]) => ({ windows: limits }) as never;
+    const peek = async (limits: readonly Limit[]) => {
+      return { decision: { windows: limits } } as never;
+    };
     const at = async (number: number, limit: number) => {
       const caps = [{ window: "day", limit, part: { id: `@${number}`, name: "key" } } as const];
       const elapsedMs = performance.now() - startMs;
-      const { decision } = await usageReports.ask("a", elapsedMs, peek, caps);
+      const { decision } = await usageReports.ask("a", elapsedMs, peek, { caps });
       return decision.windows.find(({ part }) => part?.id === `@${number}`)?.limit;
     };
     assert.equal(await at(1, 5), 5);
     for (let i = 0; i < 4; i++) assert.equal(await at(2, 7), 7);
     assert.equal(await at(1, 6), 6);
     assert.equal(await at(1, 6), 6);
+  });
+
+  it("ask once a second where it takes two commands, also after an answer that took one", async () => {
+    const usageReports = new UsageReportCache();
+    const { peek } = store();
+    const at = async (elapsedMs: number, perSecond?: 1) => {
+      const { decision } = await usageReports.ask("a", elapsedMs, peek, perSecond && { perSecond });
+      return decision.nowMs;
+    };
+    assert.deepEqual([await at(0, 1), await at(999, 1), await at(1_000, 1)], [1, 1, 2]);
+    assert.deepEqual([await at(1_999), await at(2_000), await at(2_001)], [2, 3, 4]);
+    assert.deepEqual([await at(3_000, 1), await at(3_001, 1)], [4, 5]);
   });
 
   it("share one question among those who ask at once", async () => {

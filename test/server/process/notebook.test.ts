@@ -17,12 +17,13 @@ const REFUSED: Partial<AccessLogEntry> = { env: "production", account: "a", deci
 type Setup = {
   readonly isAway?: () => boolean;
   readonly keepsDays?: boolean;
+  readonly storeTimeoutMs?: number;
   /** Undefined as in a gateway; an hour unless said. */
   readonly everyMs?: number | undefined;
 };
 
 async function opened(setup: Setup = {}) {
-  const { isAway = () => false, keepsDays = true } = setup;
+  const { isAway = () => false, keepsDays = true, storeTimeoutMs = 20_000 } = setup;
   const { everyMs } = { everyMs: 3_600_000, ...setup };
   const historyMs = 400 * DAY_MS;
   const store = await createMemoryQuotaStore({ now: () => NOW, report: () => {}, historyMs });
@@ -41,11 +42,10 @@ async function opened(setup: Setup = {}) {
     addCalls: through((told) => activityStore.addCalls(told)),
     lastUsed: (keys) => activityStore.lastUsed(keys),
     calls: (operations) => activityStore.calls(operations),
-    callsBy: (operation, accounts) => activityStore.callsBy(operation, accounts),
   };
   const open = (more: Partial<ActivityStore> = {}) => {
     return new ActivityRecorder({
-      ...{ keepsDays: () => keepsDays, now: () => NOW, learnMs: EVERY_MS },
+      ...{ keepsDays: () => keepsDays, now: () => NOW, storeTimeoutMs: () => storeTimeoutMs },
       activityStore: { ...watched, ...more },
       deprecated: () => [OLD, { ...OLD, method: "PUT" }],
       ...(everyMs !== undefined && { everyMs }),
@@ -61,6 +61,13 @@ async function opened(setup: Setup = {}) {
     return days.map(({ day, refused: requests }) => [day - TODAY, requests]);
   };
   return { store, open, activityRecorder, line, refused, calls: () => calls };
+}
+
+const A = { environment: "production", account: "a" };
+
+/** The requests of each operation that the account is told; undefined if it is told none. */
+async function requestsOf(process: ActivityRecorder, accountRef: typeof A) {
+  return (await process.callsOf(accountRef))?.map(({ requests }) => requests);
 }
 
 describe("a notebook", () => {
@@ -166,77 +173,69 @@ describe("a notebook", () => {
     await store.close();
   });
 
-  it("knows of an account that calls here what it called elsewhere", async () => {
-    const { activityRecorder, store } = await opened();
-    await store.activity.addCalls([{ ...OLD, account: "a", requests: 5, last: 9e9 }]);
-    activityRecorder.addDeprecatedCall(OLD, "a");
-    assert.deepEqual(
-      activityRecorder.callsOf("production", "a").map(({ requests, last }) => [requests, last]),
-      [[1, NOW / 1_000]],
-    );
-    await activityRecorder.flush();
-    assert.deepEqual(activityRecorder.callsOf("production", "a"), [
-      { ...OLD, account: "a", requests: 6, last: 9e9 },
-    ]);
-    activityRecorder.addDeprecatedCall(OLD, "a");
-    assert.equal(activityRecorder.callsOf("production", "a")[0]?.requests, 7);
-    assert.deepEqual(activityRecorder.callsOf("staging", "a"), []);
-    assert.deepEqual(activityRecorder.callsOf("production", "b"), []);
-    await activityRecorder.close();
+  it("tells an account its calls at once, with those at other processes", async () => {
+    const { activityRecorder, open, store } = await opened();
+    const other = open();
+    for (const process of [activityRecorder, other]) process.addDeprecatedCall(OLD, "a");
+    const told = (process = activityRecorder) => requestsOf(process, A);
+    assert.deepEqual(await told(), [1]);
+    assert.deepEqual(await told(other), [2], "the first of its own, and the one that was told");
+    assert.deepEqual(await told(), [2]);
+    assert.deepEqual(await requestsOf(other, { ...A, environment: "staging" }), []);
+    assert.deepEqual(await requestsOf(other, { ...A, account: "b" }), []);
+    const [call] = await store.activity.calls([OLD]);
+    assert.deepEqual(call, { ...OLD, account: "a", requests: 2, last: NOW / 1_000 });
+    for (const process of [activityRecorder, other]) await process.close();
     await store.close();
   });
 
-  it("tells an account that asks again the calls of all processes, whether or not it called here", async () => {
-    const { activityRecorder: one, open, store } = await opened();
-    const [two, three] = [open(), open()];
-    for (const process of [one, two]) process.addDeprecatedCall(OLD, "a");
-    await one.flush();
-    const told = () => {
-      return [one, two, three].map((process) => {
-        return process.callsOf("production", "a").map(({ requests }) => requests);
-      });
-    };
-    assert.deepEqual(told(), [[1], [1], []]);
-    await eventually(() => assert.deepEqual(told(), [[2], [2], [2]]));
-    two.addDeprecatedCall(OLD, "a");
-    await eventually(() => assert.deepEqual(told(), [[3], [3], [3]]));
-    for (const process of [one, two, three]) await process.close();
-    await store.close();
-  });
-
-  it("reads for accounts that ask while it reads, and asks a store that is away once", async () => {
+  it("asks for all that ask while it asks by one command", async () => {
     const { open, store } = await opened();
-    const read: string[] = [];
-    const { promise, reject } = Promise.withResolvers<never>();
-    const activityRecorder = open({
-      callsBy: (_, accounts) => {
-        read.push(...accounts);
-        return promise;
-      },
-    });
-    activityRecorder.callsOf("production", "a");
-    await eventually(() => assert.deepEqual(read, ["a"]));
-    activityRecorder.callsOf("production", "b");
-    reject(new Error("away"));
-    await eventually(() => assert.deepEqual(read, ["a", "b"]));
-    await activityRecorder.close();
-    await store.close();
-  });
-
-  it("ends after the calls that it tells before it reads", async () => {
-    const { open, store } = await opened();
+    const asked: string[][] = [];
     const { promise, resolve } = Promise.withResolvers<void>();
-    let told = 0;
     const activityRecorder = open({
       addCalls: async (calls) => {
-        told += calls.length;
+        asked.push(calls.map(({ account }) => account));
         await promise;
-        return { sums: calls, left: [] };
+        return store.activity.addCalls(calls);
+      },
+    });
+    const asking = [requestsOf(activityRecorder, A)];
+    await eventually(() => assert.deepEqual(asked, [["a", "a"]]));
+    for (const account of ["b", "c"]) asking.push(requestsOf(activityRecorder, { ...A, account }));
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    resolve();
+    assert.deepEqual(await Promise.all(asking), [[1], [], []], "a call came while it asked");
+    assert.deepEqual(asked, [
+      ["a", "a"],
+      ["b", "b", "c", "c"],
+    ]);
+    await activityRecorder.close();
+    await store.close();
+  });
+
+  it("tells no calls if the store is away, and loses none", async () => {
+    let isAway = true;
+    const { activityRecorder, store } = await opened({ isAway: () => isAway });
+    activityRecorder.addDeprecatedCall(OLD, "a");
+    assert.equal(await requestsOf(activityRecorder, A), undefined);
+    isAway = false;
+    assert.deepEqual(await requestsOf(activityRecorder, A), [1]);
+    await activityRecorder.close();
+    await store.close();
+  });
+
+  it("ends after the calls that it tells for an account that asks", async () => {
+    const { open, store } = await opened({ storeTimeoutMs: 1 });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const activityRecorder = open({
+      addCalls: async (calls) => {
+        await promise;
+        return store.activity.addCalls(calls);
       },
     });
     activityRecorder.addDeprecatedCall(OLD, "a");
-    activityRecorder.callsOf("production", "a");
-    await eventually(() => assert.equal(told, 1));
+    assert.equal(await requestsOf(activityRecorder, A), undefined, "it is not told in time");
     let isClosed = false;
     const closing = activityRecorder.close().then(() => {
       isClosed = true;
@@ -245,6 +244,7 @@ describe("a notebook", () => {
     assert.equal(isClosed, false);
     resolve();
     await closing;
+    assert.equal((await store.activity.calls([OLD]))[0]?.requests, 1);
     await store.close();
   });
 
@@ -254,7 +254,7 @@ describe("a notebook", () => {
     const flushed = activityRecorder.flush();
     activityRecorder.addDeprecatedCall(OLD, "a");
     await flushed;
-    assert.equal(activityRecorder.callsOf("production", "a")[0]?.requests, 2);
+    assert.deepEqual(await requestsOf(activityRecorder, A), [2]);
     await activityRecorder.close();
     await store.close();
   });

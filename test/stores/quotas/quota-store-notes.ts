@@ -73,8 +73,12 @@ export function describeNotes(engine: string, open: OpenQuotaStore): void {
       assert.deepEqual(told, [call("a", 5, 100), call("b", 1, 95)]);
       assert.deepEqual(await activityStore.calls([OLDER]), [call("b", 1, 90, OLDER)]);
       assert.deepEqual(await activityStore.calls([]), []);
-      assert.deepEqual(await activityStore.callsBy(OLD, ["none", "b"]), [call("b", 1, 95)]);
-      assert.deepEqual(await activityStore.callsBy(OLDER, []), []);
+      const asked = [call("none", 0, 0), call("b", 0, 0), call("b", 0, 0, OLDER)];
+      assert.deepEqual(await activityStore.addCalls(asked), {
+        sums: [call("none", 0, 0), call("b", 1, 95), call("b", 1, 90, OLDER)],
+        left: [],
+      });
+      assert.equal((await activityStore.calls([OLD])).length, 2, "to ask adds no account");
     });
 
     it("of at most 10,000 accounts an operation", async () => {

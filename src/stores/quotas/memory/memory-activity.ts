@@ -70,8 +70,12 @@ export class MemoryActivity implements ActivityStore {
   }
 
   async addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls> {
-    if (calls.length > 0) this.#isChanged = true;
-    return { sums: calls.map((call) => this.#called.add(call)), left: [] };
+    const sums = calls.map((call) => {
+      if (call.requests === 0) return this.#called.callOf(call, call.account) ?? call;
+      this.#isChanged = true;
+      return this.#called.add(call);
+    });
+    return { sums, left: [] };
   }
 
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
@@ -81,13 +85,6 @@ export class MemoryActivity implements ActivityStore {
   async calls(operations: readonly DeprecatedOperation[]): Promise<readonly DeprecatedCall[]> {
     const wanted = new Set(operations.map(nameOf));
     return this.#called.list().filter((call) => wanted.has(nameOf(call)));
-  }
-
-  async callsBy(
-    operation: DeprecatedOperation,
-    accounts: readonly string[],
-  ): Promise<readonly DeprecatedCall[]> {
-    return accounts.flatMap((account) => this.#called.callOf(operation, account) ?? []);
   }
 }
 

@@ -47,10 +47,14 @@ export type QuotaClient = {
   /** Every decision that was requested before this instant of performance.now() has its answer. */
   answeredUntilMs(): number;
   /**
-   * Runs a script on one key, by digest if the server knows it. Rejects with StoreFailure, after
-   * REPLY_LATE_MS at the latest.
+   * Runs a script on one key, or on several of one slot, by digest if the server knows it. Rejects
+   * with StoreFailure, after REPLY_LATE_MS at the latest.
    */
-  run(script: Script, key: string, args: readonly RedisArgument[]): Promise<unknown>;
+  run(
+    script: Script,
+    keys: string | readonly string[],
+    args: readonly RedisArgument[],
+  ): Promise<unknown>;
   /** Sends a command whose first argument is the key. Rejects as `run` does. */
   ask(command: string, key: string, args?: readonly RedisArgument[]): Promise<unknown>;
   /** The key of the account's hash. */
@@ -106,8 +110,10 @@ export function createQuotaClient(
         return runScript(link, script, key, [keys.length, ...keys, clockMs, ...args]);
       });
     },
-    run: (script, key, args) => {
-      return withTimeout(runScript(link, script, key, [1, key, ...args]), REPLY_LATE_MS);
+    run: (script, keys, args) => {
+      const all = [keys].flat();
+      const given = [all.length, ...all, ...args];
+      return withTimeout(runScript(link, script, all[0] as string, given), REPLY_LATE_MS);
     },
     ask: (command, key, args = []) => {
       return withTimeout(link.send(key, command, [key, ...args]), REPLY_LATE_MS);

@@ -32,24 +32,25 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return 1`);
 
 /**
- * KEYS: a hash by account, "requests last". ARGV: its life in ms, the most accounts, then account,
- * requests and last of each. Returns requests and last of each, 0 for an account beyond the most.
+ * KEYS: hashes by account, "requests last", of one slot. ARGV: their life in ms, the most accounts of
+ * each, then the number of the hash, account, requests and last of each call; 0 requests only ask.
+ * Returns requests and last of each, 0 for an account that is not there.
  */
 const CALLED = defineTaggedScript(`
-local out = {}
-for i = 3, #ARGV, 3 do
-  local text = redis.call('HGET', KEYS[1], ARGV[i])
+local out, changed = {}, {}
+for i = #KEYS + 2, #ARGV, 4 do
+  local hash, account, added = tonumber(ARGV[i]), ARGV[i + 1], tonumber(ARGV[i + 2])
+  local text = redis.call('HGET', KEYS[hash], account)
   local requests, last = string.match(text or '', '^(%d+) (%d+)$')
-  if requests or redis.call('HLEN', KEYS[1]) < tonumber(ARGV[2]) then
-    requests = (tonumber(requests) or 0) + tonumber(ARGV[i + 1])
-    last = math.max(tonumber(last) or 0, tonumber(ARGV[i + 2]))
-    redis.call('HSET', KEYS[1], ARGV[i], string.format('%.0f %.0f', requests, last))
-    out[#out + 1], out[#out + 2] = requests, last
-  else
-    out[#out + 1], out[#out + 2] = 0, 0
+  if added > 0 and (requests or redis.call('HLEN', KEYS[hash]) < tonumber(ARGV[hash + 1])) then
+    requests = (tonumber(requests) or 0) + added
+    last = math.max(tonumber(last) or 0, tonumber(ARGV[i + 3]))
+    redis.call('HSET', KEYS[hash], account, string.format('%.0f %.0f', requests, last))
+    changed[hash] = true
   end
+  out[#out + 1], out[#out + 2] = tonumber(requests) or 0, tonumber(last) or 0
 end
-redis.call('PEXPIRE', KEYS[1], ARGV[1])
+for hash in pairs(changed) do redis.call('PEXPIRE', KEYS[hash], ARGV[1]) end
 return out`);
 
 /** The notes of gateways in Redis (docs/reference/history.md#notes). */
@@ -88,25 +89,23 @@ export class RedisActivity implements ActivityStore {
   }
 
   async addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls> {
-    const sums = new Map<DeprecatedCall, DeprecatedCall>();
+    const sums: DeprecatedCall[] = [];
     const left: DeprecatedCall[] = [];
     let hasFailed = false;
-    for (const [key, all] of Map.groupBy(calls, (call) => this.#callsKey(call))) {
-      for (const some of pagesOf(all, PAGE)) {
-        if (hasFailed) {
-          left.push(...some);
-          continue;
-        }
-        try {
-          for (const [call, sum] of await this.#call(key, some)) sums.set(call, sum);
-        } catch (error) {
-          hasFailed = true;
-          // A call that may have run is not repeated.
-          if (toStoreFailure(error).executed === "no") left.push(...some);
-        }
+    for (const some of pagesOf(calls, PAGE)) {
+      if (hasFailed) {
+        left.push(...some);
+        continue;
+      }
+      try {
+        sums.push(...(await this.#call(some)));
+      } catch (error) {
+        hasFailed = true;
+        // A call that may have run is not repeated.
+        if (toStoreFailure(error).executed === "no") left.push(...some);
       }
     }
-    return { sums: calls.flatMap((call) => sums.get(call) ?? []), left };
+    return { sums, left };
   }
 
   async lastUsed(keys: readonly string[]): Promise<ReadonlyMap<string, number>> {
@@ -137,32 +136,23 @@ export class RedisActivity implements ActivityStore {
     return found;
   }
 
-  async callsBy(
-    operation: DeprecatedOperation,
-    accounts: readonly string[],
-  ): Promise<readonly DeprecatedCall[]> {
-    const found: DeprecatedCall[] = [];
-    const key = this.#callsKey({ ...operation, account: "" });
-    for (const some of pagesOf(accounts, PAGE)) {
-      const texts = (await this.#quotaClient.ask("hmget", key, some)) as (string | null)[];
-      for (const [i, account] of some.entries()) {
-        found.push(...callIn(texts[i] ?? "", { ...operation, account }));
-      }
-    }
-    return found;
-  }
-
-  /** Adds calls of one operation. Returns the sum of each account. */
-  async #call(
-    key: string,
-    calls: readonly DeprecatedCall[],
-  ): Promise<readonly (readonly [DeprecatedCall, DeprecatedCall])[]> {
-    const each = calls.flatMap(({ account, requests, last }) => [account, requests, last]);
-    const most = isAddressName(calls[0]?.account ?? "") ? ADDRESSES_MAX : CALLERS_MAX;
-    const reply = (await this.#quotaClient.run(CALLED, key, [KEPT_MS, most, ...each])) as number[];
+  /** Adds calls by one command, because their hashes share a slot. Returns the sum of each. */
+  async #call(calls: readonly DeprecatedCall[]): Promise<readonly DeprecatedCall[]> {
+    const hashes = new Map<string, { readonly number: number; readonly most: number }>();
+    const each = calls.flatMap((call) => {
+      const { account, requests, last } = call;
+      const key = this.#callsKey(call);
+      const most = isAddressName(account) ? ADDRESSES_MAX : CALLERS_MAX;
+      const hash = hashes.get(key) ?? { number: hashes.size + 1, most };
+      hashes.set(key, hash);
+      return [hash.number, account, requests, last];
+    });
+    const most = [...hashes.values()].map((hash) => hash.most);
+    const args = [KEPT_MS, ...most, ...each];
+    const reply = (await this.#quotaClient.run(CALLED, [...hashes.keys()], args)) as number[];
     return calls.map((call, i) => {
       const [requests = 0, last = 0] = [reply[2 * i], reply[2 * i + 1]];
-      return [call, requests === 0 ? call : { ...call, requests, last }];
+      return requests === 0 ? call : { ...call, requests, last };
     });
   }
 
