@@ -55,8 +55,10 @@ const OTHER = "addr:other";
  */
 export class AnonymousClients {
   readonly #known = new AgingMap<AnonymousClient>(KEPT);
-  #second = 0;
-  #new = 0;
+  /** The instants of the last new addresses, so that the bound holds in every second. */
+  readonly #cameMs = new Float64Array(NEW_A_SECOND).fill(Number.NEGATIVE_INFINITY);
+  /** The position of the oldest instant. */
+  #oldest = 0;
 
   /**
    * The client at this address. The address is empty if the client was gone before it could be
@@ -76,12 +78,9 @@ export class AnonymousClients {
   }
 
   #mayCome(elapsedMs: number): boolean {
-    const second = Math.floor(elapsedMs / 1_000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#new = 0;
-    }
-    this.#new += 1;
-    return this.#new <= NEW_A_SECOND;
+    if (elapsedMs - (this.#cameMs[this.#oldest] as number) < 1_000) return false;
+    this.#cameMs[this.#oldest] = elapsedMs;
+    this.#oldest = (this.#oldest + 1) % NEW_A_SECOND;
+    return true;
   }
 }

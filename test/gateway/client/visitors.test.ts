@@ -26,7 +26,23 @@ describe("visitors", () => {
     }
     assert.equal(anonymousClients.get(TERMS, address(500), 999).account, "addr:other");
     assert.equal(anonymousClients.get(TERMS, address(0), 999).account, `addr:${address(0)}`);
-    assert.equal(anonymousClients.get(TERMS, address(500), 1_000).account, `addr:${address(500)}`);
+    assert.equal(anonymousClients.get(TERMS, address(500), 1_998.9).account, "addr:other");
+    assert.equal(anonymousClients.get(TERMS, address(500), 1_999).account, `addr:${address(500)}`);
+  });
+
+  it("come no faster in any second, wherever it begins", () => {
+    const anonymousClients = new AnonymousClients();
+    const cameMs: number[] = [];
+    for (let i = 0; i < 12_000; i++) {
+      // Four bursts, each with its middle at the beginning of a second.
+      const nowMs = 2_000 * Math.floor(i / 3_000) + 900 + (i % 3_000) / 15;
+      if (anonymousClients.get(TERMS, address(i), nowMs).account !== "addr:other")
+        cameMs.push(nowMs);
+    }
+    assert.equal(cameMs.length, 2_000);
+    for (const [i, ms] of cameMs.slice(500).entries()) {
+      assert.ok(ms - (cameMs[i] as number) >= 1_000, `501 addresses before ${ms} ms`);
+    }
   });
 
   it("take new terms at a reload without coming anew", () => {
