@@ -33,9 +33,9 @@ export async function listActiveBans({ deps, query }: ApiRequest): Promise<Admin
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */
 export function explainBan(request: ApiRequest): Promise<AdminResponse> {
-  const { quotas, recent, config } = request.deps;
+  const { quotas, recent } = request.deps;
   return withAccountUsage(request, async (report) => {
-    return { ...(await readBanReasons(quotas, config(), report)), bans: recent.bansOf(report) };
+    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
   });
 }
 

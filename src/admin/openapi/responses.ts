@@ -39,6 +39,9 @@ const ACCOUNT = { account: STRING, environment: STRING };
 
 const BAN = { ...ACCOUNT, until: SECONDS, offences: COUNT };
 
+/** Absent unless the store has lost the ban. */
+const LOST = { const: true, description: "This gateway refuses by it, and the store has lost it" };
+
 const WINDOW = {
   window: {
     ...STRING,
@@ -140,7 +143,7 @@ export const RESPONSE_SCHEMAS = {
     environments: { ...mapOf(COUNT), description: "Accounts by environment" },
     accounts: COUNT,
   }),
-  Ban: objectOf(BAN),
+  Ban: objectOf({ ...BAN, lost: LOST }, ["lost"]),
   BanReasons: objectOf({
     ...ACCOUNT,
     strikes: COUNT,
@@ -183,7 +186,7 @@ export const RESPONSE_SCHEMAS = {
       windows: arrayOf(objectOf(BILLED_WINDOW, ["included", "overage"])),
       observed: { ...arrayOf(objectOf(WINDOW)), description: "Limits that only observe" },
       strikes: COUNT,
-      ban: orNull(objectOf({ until: SECONDS, offences: COUNT })),
+      ban: orNull(objectOf({ until: SECONDS, offences: COUNT, lost: LOST }, ["lost"])),
     },
     ["observed"],
   ),

@@ -41,7 +41,7 @@ import {
   refused,
 } from "./account-operations.ts";
 import { otherRecordsError, otherStoreError } from "./gateway-differences.ts";
-import { gatewayHoldsBan, withBansOfGateway } from "./lost-bans.ts";
+import { lostBanOf, withBansOfGateway, withLostBan, withLostBans } from "./lost-bans.ts";
 import { openReadableRecords, type ReadableRecords } from "./readable-records.ts";
 
 /**
@@ -108,11 +108,16 @@ function storedAccounts(stores: Stores): AccountOperations {
         const stored = bansReport(await activeBans(quotas, config, missing));
         return given(await withBansOfGateway(config, stored));
       }),
-    usage: (selector) => answered(config, () => usage(selector)),
+    usage: (selector) =>
+      answered(config, async () => {
+        const found = await usage(selector);
+        return found.ok ? given(await withLostBan(config, found.value)) : found;
+      }),
     usageOfAll: (filter) =>
       answered(config, async (missing) => {
         const records = keys.records();
-        const value = await readUsage(quotas, records.accounts, config, filter, missing);
+        const stored = await readUsage(quotas, records.accounts, config, filter, missing);
+        const value = await withLostBans(config, stored);
         const unlisted = describeUnlisted(config, records, { filter, nowMs: now() });
         return { ok: true, value, ...(unlisted !== undefined && { missing: [unlisted] }) };
       }),
@@ -135,7 +140,7 @@ function storedAccounts(stores: Stores): AccountOperations {
     banReasons: (id) =>
       answered(config, async () => {
         const found = await usage({ id });
-        return found.ok ? given(await readBanReasons(quotas, config, found.value)) : found;
+        return found.ok ? given(await readBanReasons(quotas, found.value)) : found;
       }),
     ...storedChanges(stores),
   };
@@ -179,8 +184,8 @@ function storedChanges({
         const accountRef = { account, environment };
         // No gateway is waited for where the store has the ban.
         const { ban } = await quotas.peek(accountRef, { limits: [], bans: config.bans });
-        const isHeld = ban === undefined && (await gatewayHoldsBan(config, account));
-        const lifted = await quotas.liftBan(accountRef, untold(missing));
+        const isHeld = ban === undefined && (await lostBanOf(config, account)) !== undefined;
+        const lifted = await quotas.liftBan(accountRef, untold(missing), isHeld);
         return lifted || isHeld
           ? given({ account, environment })
           : refused(notBannedMessage(config, account));

@@ -18,10 +18,11 @@ const list: Verb = {
       ask: (accounts) => accounts.bans(),
       say: (bans, missing) => {
         if (invocation.flag("json")) return printJson(terminal, bans);
-        const rows = bans.map(({ account, environment, until, offences }) => {
-          return [account, environment, formatInstant(until), offences];
+        const rows = bans.map(({ account, environment, until, offences, lost }) => {
+          const note = lost ? "the store has lost it" : "";
+          return [account, environment, formatInstant(until), offences, note];
         });
-        const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES"];
+        const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES", ""];
         if (rows.length > 0) terminal.out(formatTable(terminal, names, rows));
         else terminal.out(missing > 0 ? "No ban is found\n" : "No account is banned\n");
         return EXIT_OK;

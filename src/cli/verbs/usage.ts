@@ -107,7 +107,7 @@ function sayAll(
       ...[account, environment, plan, window, used, limit],
       `${Math.floor((100 * used) / limit)} %`,
       formatInstant(reset),
-      ban === null ? "" : `banned until ${formatInstant(ban.until)}`,
+      ban === null ? "" : bannedText(ban),
     ]),
   );
   const names = ["ACCOUNT", "ENVIRONMENT", "PLAN", "WINDOW", "USED", "LIMIT", "SHARE", "RESET", ""];
@@ -134,6 +134,11 @@ function overageText({ included, overage = 0 }: WindowReport): string {
   return overage === 0 ? `included: ${included}` : `included: ${included}, overage: ${overage}`;
 }
 
+function bannedText({ until, lost }: NonNullable<UsageReport["ban"]>): string {
+  const end = `banned until ${formatInstant(until)}`;
+  return lost ? `${end} by what a gateway knows: the store has lost the ban` : end;
+}
+
 function usageText(report: UsageReport, terminal: Terminal): string {
   const { account, environment, plan, windows, observed = [], strikes, ban } = report;
   const rows = [...windows, ...observed].map((one) => {
@@ -141,7 +146,7 @@ function usageText(report: UsageReport, terminal: Terminal): string {
     return [one.window, one.used, one.limit, one.remaining, formatInstant(one.reset), note];
   });
   const names = ["WINDOW", "USED", "LIMIT", "REMAINING", "RESET", ""];
-  const banned = ban === null ? "not banned" : `banned until ${formatInstant(ban.until)}`;
+  const banned = ban === null ? "not banned" : bannedText(ban);
   const offences = ban === null ? "" : `, offences: ${ban.offences}`;
   const head = `Account ${account}: ${environment}, plan ${plan}`;
   return `${head}\n${formatTable(terminal, names, rows)}Strikes: ${strikes}; ${banned}${offences}\n`;

@@ -32,8 +32,11 @@ export type UsageReport = {
   /** Limits of the plan that only observe; absent if it has none. */
   readonly observed?: readonly WindowReport[];
   readonly strikes: number;
-  readonly ban: { readonly until: number; readonly offences: number } | null;
+  readonly ban: ReportedBan | null;
 };
+
+/** `lost`: a gateway refuses the account by this ban, and the store has lost it. */
+type ReportedBan = { readonly until: number; readonly offences: number; readonly lost?: true };
 
 export type WindowReport = {
   readonly window: string;
@@ -71,11 +74,9 @@ export type CountReport = {
   }[];
 };
 
-export type BanReport = {
+export type BanReport = ReportedBan & {
   readonly account: string;
   readonly environment: string;
-  readonly until: number;
-  readonly offences: number;
 };
 
 /**
@@ -106,15 +107,19 @@ export function findUsageSubject(records: Records, id: string): UsageSubject | u
   };
 }
 
+type UsageReportOptions = Partial<Pick<PlanOptions, "observe" | "included">> & {
+  readonly lostBan?: Ban | undefined;
+};
+
 /**
  * `decision` is the store's answer to a peek at the account, in the windows of its plan and of any
  * operations. `observe` are the limits of its plan that refuse nothing. `included` are the units of
- * its windows that are included in the price.
+ * its windows that are included in the price. `lostBan` is a ban that the store has lost.
  */
 export function usageReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
   decision: QuotaDecision,
-  { observe = [], included = [] }: Partial<Pick<PlanOptions, "observe" | "included">> = {},
+  { observe = [], included = [], lostBan }: UsageReportOptions = {},
 ): UsageReport {
   const windows = decision.windows
     .filter((one) => !one.observed && (isOfAccount(one) || one.used > 0))
@@ -127,14 +132,19 @@ export function usageReport(
     const counted = decision.windows.find((one) => one.window === window && !one.part);
     return counted === undefined ? [] : [windowReport({ ...counted, limit })];
   });
-  const { ban, strikes } = decision;
+  const { ban = lostBan, strikes } = decision;
+  const isLost = decision.ban === undefined;
   return {
     ...{ account, environment, plan, windows },
     ...(observed.length === 0 ? {} : { observed }),
     strikes,
-    ban:
-      ban === undefined ? null : { until: roundUpToSeconds(ban.untilMs), offences: ban.offences },
+    ban: ban === undefined ? null : reportedBan(ban, isLost),
   };
+}
+
+function reportedBan({ untilMs, offences }: Ban, isLost = false): ReportedBan {
+  const until = roundUpToSeconds(untilMs);
+  return { until, offences, ...(isLost && { lost: true }) };
 }
 
 /** Whether a window is shown before anything is used: one of a plan, a key or a meter. */
@@ -182,7 +192,12 @@ function windowReport(usage: WindowUsage): WindowReport {
   };
 }
 
-type AccountBan = { readonly account: string; readonly environment: string; readonly ban: Ban };
+type AccountBan = {
+  readonly account: string;
+  readonly environment: string;
+  readonly ban: Ban;
+  readonly isLost?: true;
+};
 
 /** Windows of an account that were set to 0, with the units that they had counted. */
 export type ResetReport = {
@@ -193,8 +208,8 @@ export type ResetReport = {
 
 /** Bans in force; the one that ends last comes first. */
 export function bansReport(bans: readonly AccountBan[]): BanReport[] {
-  return sortBans(bans).map(({ account, environment, ban }) => {
-    return { account, environment, until: roundUpToSeconds(ban.untilMs), offences: ban.offences };
+  return sortBans(bans).map(({ account, environment, ban, isLost }) => {
+    return { account, environment, ...reportedBan(ban, isLost) };
   });
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import { AgingMap } from "../../base/aging-map.ts";
+import type { Ban } from "../../core/quota/bans.ts";
 import type { QuotaDecision } from "../../core/quota/decide.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
@@ -7,9 +8,13 @@ import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts
 /** Caps of keys, by the id of their part of the account. */
 type CapsByKey = ReadonlyMap<string, readonly Limit[]>;
 
-/** The store's answer about one account. `deprecated` is undefined if it did not tell the calls. */
+/**
+ * The store's answer about one account, with a ban that it has lost. `deprecated` is undefined if it
+ * did not tell the calls.
+ */
 type Standing = {
   readonly decision: QuotaDecision;
+  readonly lostBan: Ban | undefined;
   readonly deprecated: readonly DeprecatedCall[] | undefined;
 };
 

@@ -94,7 +94,7 @@ export type Environment = {
  */
 export type GatewayContext = {
   readonly keys: KeyStore;
-  readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek" | "read">;
+  readonly quotas: QuotaDecider & Pick<QuotaAdmin, "peek" | "read" | "knownBan">;
   failures: AuthFailureLimiter;
   /** Called with tokens that were refused; absent if nothing listens. */
   readonly wrongEnvironmentKeys?: WrongEnvironmentKeys;

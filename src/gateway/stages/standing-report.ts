@@ -3,6 +3,7 @@ import { isSuspended } from "../../core/keys/records.ts";
 import { usageReport } from "../../core/keys/usage-reports.ts";
 import { meterWindows } from "../../core/quota/meters.ts";
 import { isCap, type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
+import { readWithLostBan } from "../../stores/queries/lost-ban.ts";
 import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts";
 import {
   type Environment,
@@ -62,7 +63,7 @@ export async function sendStandingReport(
     ...usageReport(
       { account, environment, plan },
       { ...answer.decision, windows },
-      { observe, included },
+      { observe, included, lostBan: answer.lostBan },
     ),
     ...(answer.deprecated && { deprecated: answer.deprecated.map(callReport) }),
   });
@@ -94,11 +95,12 @@ async function askStore(
     ...meterWindows({ plan: meters, own: owner?.limits ?? [], calendar }),
   ];
   const bans = caller.key === undefined ? undefined : served.bans;
-  const [decision, deprecated] = await Promise.all([
-    quotas.read(caller, { limits: sortByLength(asked), bans }),
+  const read = () => quotas.read(caller, { limits: sortByLength(asked), bans });
+  const [answer, deprecated] = await Promise.all([
+    readWithLostBan(quotas, caller, bans, read),
     hasDeprecated(served) ? deprecatedCalls?.(caller) : [],
   ]);
-  return { decision, deprecated };
+  return { ...answer, deprecated };
 }
 
 function callReport({ method, route, requests, last }: DeprecatedCall) {

@@ -1,4 +1,3 @@
-import type { Config } from "../../config/config.ts";
 import type { UsageReport } from "../../core/keys/usage-reports.ts";
 import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import type { QuotaAdmin } from "../quotas/quota-store.ts";
@@ -34,22 +33,19 @@ export type BanReasons = {
 
 /** Rejects while the store is unreachable. */
 export async function readBanReasons(
-  quotas: Pick<QuotaAdmin, "banCause" | "knownBan">,
-  { bans }: Pick<Config, "bans">,
+  quotas: Pick<QuotaAdmin, "banCause">,
   { account, environment, strikes, ban }: UsageReport,
 ): Promise<BanReasons> {
   const own = { account, environment, strikes, lost: null };
-  if (ban === null) {
-    const known = bans && quotas.knownBan({ account, environment });
-    const lost = known && { until: roundUpToSeconds(known.untilMs), offences: known.offences };
-    return { ...own, ban, lost: lost ?? null };
-  }
+  if (ban === null) return { ...own, ban };
+  const { until, offences } = ban;
+  if (ban.lost) return { ...own, ban: null, lost: { until, offences } };
   const cause = await quotas.banCause({ account, environment });
-  if (cause === undefined || roundUpToSeconds(cause.untilMs) !== ban.until) {
-    return { ...own, ban: { ...ban, at: null, imposed: null, reason: null, strikes: [] } };
+  if (cause === undefined || roundUpToSeconds(cause.untilMs) !== until) {
+    return { ...own, ban: { until, offences, at: null, imposed: null, reason: null, strikes: [] } };
   }
   const { atMs, imposed, reason, strikesMs } = cause;
   const begin = (ms: number) => ({ at: Math.floor(ms / 1_000) });
   const told = { ...begin(atMs), imposed, reason: reason === "" ? null : reason };
-  return { ...own, ban: { ...ban, ...told, strikes: strikesMs.map(begin) } };
+  return { ...own, ban: { until, offences, ...told, strikes: strikesMs.map(begin) } };
 }

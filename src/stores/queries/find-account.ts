@@ -41,7 +41,10 @@ export function findNamedAccount(records: Records, selector: AccountSelector): A
  * unreachable.
  */
 export async function findAccountBySelector(
-  { quotas, config }: { readonly quotas: Pick<QuotaAdmin, "peek">; readonly config: Config },
+  {
+    quotas,
+    config,
+  }: { readonly quotas: Pick<QuotaAdmin, "peek" | "knownBan">; readonly config: Config },
   records: Records,
   selector: AccountSelector,
 ): Promise<AccountLookup> {

@@ -17,6 +17,7 @@ import { meterWindows } from "../../core/quota/meters.ts";
 import { type Limit, mergeLimits, sortByLength } from "../../core/quota/windows.ts";
 import { PartsAsked } from "../quotas/parts-asked.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
+import { readWithLostBan } from "./lost-ban.ts";
 
 /** An undefined member matches any account. `over` is in percent of a limit. */
 export type UsageFilter = {
@@ -37,13 +38,16 @@ type Terms = Pick<Config, "plans" | "planBounds" | "bans" | "environments">;
  * the store is unreachable.
  */
 export async function usageOf(
-  quotas: Pick<QuotaAdmin, "peek">,
+  quotas: Pick<QuotaAdmin, "peek" | "knownBan">,
   terms: Terms,
   subject: UsageSubject,
 ): Promise<UsageReport | undefined> {
   const question = usageRequest(terms, subject);
   if (question === undefined) return undefined;
-  return usageReport(subject, await quotas.peek(subject, question.quotaRequest), question);
+  const { quotaRequest } = question;
+  const peek = () => quotas.peek(subject, quotaRequest);
+  const read = await readWithLostBan(quotas, subject, quotaRequest.bans, peek);
+  return usageReport(subject, read.decision, { ...question, lostBan: read.lostBan });
 }
 
 /**
@@ -99,7 +103,7 @@ export async function readAllCounts(
  * unreachable. If only a part of it is, rejects unless `onMissing` is given.
  */
 export async function readUsage(
-  quotas: Pick<QuotaAdmin, "peek" | "partOf">,
+  quotas: Pick<QuotaAdmin, "peek" | "knownBan" | "partOf">,
   accounts: readonly AccountRecord[],
   terms: Terms,
   filter: UsageFilter,

@@ -262,8 +262,11 @@ export interface QuotaAdmin {
    */
   banCause(accountRef: AccountRef): Promise<BanCause | undefined>;
 
-  /** Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. */
-  liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean>;
+  /**
+   * Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. `isLost`:
+   * a gateway knows one that the store has lost, so that a lift is told all the same.
+   */
+  liftBan(accountRef: AccountRef, onMissing?: OnMissing, isLost?: boolean): Promise<boolean>;
 
   /**
    * Sets the running windows of the account to 0, first refusals too, in one call. Returns the count

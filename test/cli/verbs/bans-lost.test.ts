@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import type { BanReport } from "../../../src/core/keys/usage-reports.ts";
+import type { BanReport, UsageReport } from "../../../src/core/keys/usage-reports.ts";
 import type { TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis, type TestRedis } from "../../support/redis/redis.ts";
@@ -10,17 +10,24 @@ import { openAdmin, send } from "../access/admin-server.ts";
 import { openAudited } from "../audit-kit.ts";
 import { configText, jsonOf, openFolder, runVerb } from "../kit.ts";
 
+const STANDING = "/v1/_limits";
+
 describe("a ban that the store has lost and a gateway knows", () => {
   let redis: TestRedis;
   let house: TestGateway;
   let account: string;
   let statusOf: () => Promise<number>;
+  let standing: () => Promise<UsageReport>;
   beforeAll(async () => {
     redis = await startRedis();
-    house = await openAudited({ config: { store: redis.url } });
+    house = await openAudited({
+      config: { store: redis.url },
+      environment: { standing: STANDING },
+    });
     const { key, account: issued } = await house.issue();
     account = issued;
     statusOf = async () => (await house.ask(key)).status;
+    standing = async () => (await (await house.ask(key, STANDING)).json()) as UsageReport;
   });
   afterAll(async () => {
     await house[Symbol.asyncDispose]();
@@ -46,13 +53,43 @@ describe("a ban that the store has lost and a gateway knows", () => {
     const { out } = await verb("bans", "why", account);
     assert.match(out, /: banned until .* by what a gateway knows: the store has lost the ban/);
     const list = jsonOf(await verb("bans", "list", "--json"));
+    const words = (await verb("bans", "list")).out;
+    const lifts = () => house.said.filter(({ kind }) => kind === "ban_lifted");
     const ended = await verb("bans", "lift", account);
     const said = `The ban of ${account} in production is lifted\n`;
     assert.deepEqual([ended.status, ended.out, ended.err], [0, said, ""]);
-    assert.deepEqual(list, [{ account, environment: "production", until, offences: 0 }]);
+    assert.deepEqual(list, [
+      { account, environment: "production", until, offences: 0, lost: true },
+    ]);
+    assert.match(words, / the store has lost it\n$/);
+    await eventually(() =>
+      assert.deepEqual(
+        lifts().map((one) => one.account),
+        [account],
+      ),
+    );
     await eventually(async () => assert.equal(await statusOf(), 200));
     assert.match((await verb("bans", "why", account)).out, /: not banned, running strikes: 0\n/);
     assert.equal((await verb("bans", "lift", account)).status, 1, "nothing is left of it");
+  });
+
+  it("is told by usage and by the standing of its account, until it is lifted", async () => {
+    const lost = { until: await loseBan(), offences: 0, lost: true };
+    const usage = async () => [
+      jsonOf<UsageReport>(await verb("usage", account, "--json")),
+      ...jsonOf<UsageReport[]>(await verb("usage", "--json")),
+      (await (await house.admin(`/api/usage/${account}`)).json()) as UsageReport,
+    ];
+    const bans = async () => (await usage()).map(({ ban }) => ban);
+    await eventually(async () => assert.deepEqual((await standing()).ban, lost));
+    assert.deepEqual(await bans(), [lost, lost, lost]);
+    for (const args of [[account], []]) {
+      const { out } = await verb("usage", ...args);
+      assert.match(out, /banned until .* by what a gateway knows: the store has lost the ban/);
+    }
+    assert.equal((await verb("bans", "lift", account)).status, 0);
+    await eventually(async () => assert.equal((await standing()).ban, null));
+    assert.deepEqual(await bans(), [null, null, null]);
   });
 
   it("is ended by the admin API, which then knows none", async () => {

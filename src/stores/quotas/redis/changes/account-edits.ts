@@ -56,12 +56,12 @@ export class AccountEdits {
     return typeof text === "string" ? parseBanCause(text) : undefined;
   }
 
-  async liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
+  async liftBan(accountRef: AccountRef, onMissing?: OnMissing, isLost = false): Promise<boolean> {
     const lifted = replyNumber(await this.#run(LIFT_BAN_SCRIPT, accountRef, []));
     const atMs = Math.abs(lifted);
     await this.#tellReachable(onMissing, () => {
       // A gateway may keep a ban that was earned while the store was away: it forgets that as well.
-      if (lifted < 0) return this.#changes.liftEverywhere(accountRef, atMs);
+      if (lifted < 0 && !isLost) return this.#changes.liftEverywhere(accountRef, atMs);
       return this.#changes.tellEverywhere({ accountRef, atMs, imposed: undefined });
     });
     return lifted > 0;

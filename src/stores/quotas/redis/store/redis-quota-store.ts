@@ -229,8 +229,8 @@ class RedisQuotaStore implements QuotaStore {
     return this.#edits.banCause(accountRef);
   }
 
-  liftBan(accountRef: AccountRef, onMissing?: OnMissing): Promise<boolean> {
-    return this.#edits.liftBan(accountRef, onMissing);
+  liftBan(accountRef: AccountRef, onMissing?: OnMissing, isLost?: boolean): Promise<boolean> {
+    return this.#edits.liftBan(accountRef, onMissing, isLost);
   }
 
   reset(
