@@ -34,6 +34,22 @@ describe("accounts of several buckets of one node", () => {
     return Promise.all(names.map((name) => spend(store, account(name), perDay(limit))));
   }
 
+  it("have their calls of all deprecated operations in one command", async (t) => {
+    const { store } = await open(cluster.address);
+    t.onTestFinished(() => store.close());
+    const calls = ["/v1/old", "/v1/older"].flatMap((route) => {
+      return ["a", "b"].map((name) => ({
+        ...{ environment: "production", method: "GET", route, account: name },
+        ...{ requests: 2, last: 70 },
+      }));
+    });
+    await store.activity.addCalls(calls);
+    const before = (await callsOf()).reduce((sum, count) => sum + count, 0);
+    const { sums } = await store.activity.addCalls(calls.map((one) => ({ ...one, requests: 0 })));
+    assert.deepEqual(sums, calls);
+    assert.equal((await callsOf()).reduce((sum, count) => sum + count, 0) - before, 1);
+  });
+
   it("are decided in one call, each to its own limit", async (t) => {
     const { store, failures } = await open(cluster.address);
     t.onTestFinished(() => store.close());
