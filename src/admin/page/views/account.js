@@ -73,7 +73,7 @@ export function accountView({ api, live, id }) {
     setInterval(() => document.hidden || void load(), ACCOUNT_EVERY_MS),
   ];
   // Another operator may change the account while this page is open.
-  const reload = () => document.hidden || (keys === undefined ? load() : showAccount().catch(tell));
+  const reload = () => (keys === undefined ? load() : showAccount().catch(tell));
   const { ends } = follow({ live, stateOf: recordsEdition, reload });
   ends.push(live.onRoutes(load), ...timers.map((timer) => () => clearInterval(timer)));
   return view(ends, trouble, content);
