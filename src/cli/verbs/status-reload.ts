@@ -44,24 +44,32 @@ export const status: Verb = {
     if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
-    const isRefused = reached.mistakes.length === 0 && checks.config?.why !== undefined;
-    const refusals = isRefused ? await fetchRefusals(config) : [];
+    const mistakes = reached.mistakes.map(formatMistake);
+    const why = mistakes.length === 0 ? checks.config?.why : undefined;
+    const refusals = why === undefined ? [] : await fetchRefusals(config);
     if (invocation.flag("json")) {
-      const notReloaded = [...reached.mistakes.map(formatMistake), ...refusals];
+      const notReloaded = [...mistakes, ...(refusals ?? [why])];
       printJson(terminal, { status: told, checks, config: hash, notReloaded });
     } else terminal.out(statusText({ told, checks, hash, reached, refusals }, terminal));
     return told === "ready" ? EXIT_OK : EXIT_FAILURE;
   },
 };
 
-/** All that the last reload was refused for. A gateway of an earlier version does not tell it. */
-async function fetchRefusals(config: ReachedGateway["config"]): Promise<readonly string[]> {
+/** Without these reasons `status` still has the kind of reason, so that it does not wait long for them. */
+const REFUSALS_MS_MAX = 2_000;
+
+/**
+ * All that the last reload was refused for; undefined if the gateway does not tell it, as one of an
+ * earlier version.
+ */
+async function fetchRefusals(
+  config: ReachedGateway["config"],
+): Promise<readonly string[] | undefined> {
   const asked = await fetchAdmin<{ notReloaded: unknown }>(config, {
-    path: "/api/reload",
-    members: ["notReloaded"],
+    ...{ path: "/api/reload", members: ["notReloaded"], withinMs: REFUSALS_MS_MAX },
   });
-  const refusals = asked.ok ? asked.value.notReloaded : [];
-  return Array.isArray(refusals) ? refusals.map((why) => cleanText(String(why))) : [];
+  const refusals = asked.ok ? asked.value.notReloaded : undefined;
+  return Array.isArray(refusals) ? refusals.map((why) => cleanText(String(why))) : undefined;
 }
 
 /** Lists the gateways that share the store of the running one. */
@@ -117,11 +125,11 @@ type ShownStatus = {
   readonly checks: ReadinessChecks;
   readonly hash: string;
   readonly reached: ReachedGateway;
-  readonly refusals: readonly string[];
+  readonly refusals: readonly string[] | undefined;
 };
 
 function statusText(shown: ShownStatus, terminal: Terminal): string {
-  const { told, checks, hash, refusals } = shown;
+  const { told, checks, hash, refusals = [] } = shown;
   const { bold } = styleOf(terminal);
   const lines = Object.entries(checks).map(([name, { ok, why }]) => {
     return `  ${name.padEnd(10)} ${ok ? "ok" : bold("FAILS")}${why === undefined ? "" : `  ${why}`}\n`;

@@ -89,6 +89,36 @@ describe("status tells", () => {
     assert.deepEqual(tokens, [undefined, undefined, undefined]);
   });
 
+  it("the kind of reason for which a reload was refused, where the gateway does not tell the reasons in time", async () => {
+    const why = "not reloaded: it needs a restart; the log says why";
+    const readyz = { status: "ready", checks: { config: { ok: true, why } } };
+    const waits: number[] = [];
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    const hurried = vi.spyOn(AbortSignal, "timeout").mockImplementation((ms) => {
+      waits.push(ms);
+      return timeout(ms === 2_000 ? 100 : ms);
+    });
+    try {
+      const never = new Promise(() => {});
+      const older = [404, { code: "not_found", message: "There is nothing here" }];
+      for (const reload of [never, older, { notReloaded: 7 }]) {
+        const answers = { "/readyz": readyz, "/api/reload": reload };
+        const json = await says(["status", "--json"], answers);
+        assert.deepEqual(jsonOf<{ notReloaded: string[] }>(json).notReloaded, [why]);
+        const { status, out } = await says(["status"], answers);
+        assert.deepEqual([status, out.split(why).length - 1], [0, 1], out);
+      }
+      const none = await says(["status", "--json"], {
+        "/readyz": readyz,
+        "/api/reload": { notReloaded: [] },
+      });
+      assert.deepEqual(jsonOf<{ notReloaded: string[] }>(none).notReloaded, []);
+      assert.equal(waits.filter((ms) => ms === 2_000).length, 7);
+    } finally {
+      hurried.mockRestore();
+    }
+  });
+
   it("why the gateway answers a part of it with an error, with 1", async () => {
     const ready = { "/readyz": { status: "ready", checks } };
     for (const [args, answers] of [
