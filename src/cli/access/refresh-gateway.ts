@@ -17,8 +17,8 @@ type Refreshed = {
 
 /**
  * Makes the running gateway read the key records now. `unread` says what is wrong, in words: if it is
- * there but does not take the token, or does not reply in time, it reads them by itself within a
- * second. It is undefined if it has read them, or if no gateway runs.
+ * there but refuses, or does not reply in time, it reads them by itself within a second. It is
+ * undefined if it has read them, or if no gateway runs.
  */
 export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed> {
   if (admin === undefined || admin.listen.port === 0) return {};
@@ -27,7 +27,8 @@ export async function refreshGateway({ admin }: AdminConfig): Promise<Refreshed>
   return exchangeOnce(admin, url, { method: "POST", token, withinMs: REFRESH_MS_MAX }).then(
     ({ status, text, missing }) => {
       if (status === 401) return { unread: `${REFUSED}. ${tokenHint(admin)}. ${BY_ITSELF}` };
-      if (status !== 200) return { unread: LATER };
+      if (status !== 200)
+        return { unread: `The gateway at ${addressOf(admin)} answers ${status}. ${BY_ITSELF}` };
       return { ...(missing.length > 0 && { unread: LATER }), ...parseRefreshed(text) };
     },
     (error) => (isTimeout(error) ? { unread: LATER } : {}),
