@@ -13,21 +13,20 @@ function headsOfPage(): string[] {
     read(`src/admin/page/${file}`),
   ) as [string, string, string];
   const found = [
-    ...main.matchAll(/\bword: ["`](?<head>[^"`$]+)/g),
-    ...live.matchAll(/#say\(["`](?<head>[^"`$]+)/g),
-    ...api.matchAll(/"(?<head>The gateway does not answer: is [^"]*)"/g),
+    ...each(main.matchAll(/\bword: ["`](?<head>[^"`$]+)/g)),
+    ...each(live.matchAll(/#say\(["`](?<head>[^"`$]+)/g)),
+    ...each(api.matchAll(/"(?<head>The gateway does not answer: is [^"]*)"/g)),
   ];
-  return found.map(({ groups }) => groups?.head ?? "");
+  return found.map(({ groups }) => (groups?.head ?? "").toLowerCase());
 }
 
-it("the page of the admin listener lists every head that the page may have", () => {
+it("the page of the admin listener lists every head that the page may have, and no other", () => {
   const page = read("docs/reference/admin.md");
   const table = page.slice(page.indexOf("Its head says"), page.indexOf("A page that is out of"));
   const rows = [...table.matchAll(/^\| `([^`]+)` \|/gm)].map(([, head = ""]) => head.toLowerCase());
-  for (const head of each(headsOfPage())) {
-    assert.ok(
-      rows.some((row) => row.startsWith(head.toLowerCase())),
-      head,
-    );
-  }
+  const heads = headsOfPage();
+  const fits = (row: string, head: string) => row.startsWith(head);
+  const unlisted = heads.filter((head) => !rows.some((row) => fits(row, head)));
+  const unknown = rows.filter((row) => !heads.some((head) => fits(row, head)));
+  assert.deepEqual({ unlisted, unknown }, { unlisted: [], unknown: [] });
 });
