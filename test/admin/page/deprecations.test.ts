@@ -19,6 +19,7 @@ describe("a deprecated operation", () => {
     const rows = await cells(page, "Deprecated operations");
     const sunsets = Object.fromEntries(rows.map(([operation, , sunset]) => [operation, sunset]));
     assert.match(sunsets["GET /v1/old"] ?? "", /^[\d,]+ days left, 2126-01-01 00:00:00 UTC$/);
+    assert.deepEqual(await page.locator("td .badge").allTextContents(), ["gone"]);
     assert.match(sunsets["GET /v1/older"] ?? "", /^gone\s+[\d,]+ d ago, 2020-01-02 00:00:00 UTC$/);
   });
 

@@ -113,6 +113,11 @@ describe("status tells", () => {
         "/api/reload": { notReloaded: [] },
       });
       assert.deepEqual(jsonOf<{ notReloaded: string[] }>(none).notReloaded, []);
+      const told = { "/readyz": readyz, "/api/reload": { notReloaded: ["That of before"] } };
+      const broken = await says(["status", "--json"], told, { more: "bogus: 1\n" });
+      const { notReloaded } = jsonOf<{ notReloaded: string[] }>(broken);
+      assert.equal(notReloaded.length, 1);
+      assert.match(notReloaded.join(), /tollgate\.yaml:\d+:1: Cannot use bogus/);
       assert.equal(waits.filter((ms) => ms === 2_000).length, 7);
     } finally {
       hurried.mockRestore();
