@@ -101,7 +101,7 @@ function hintsOf({ name, hold, max, used }: OperationMeter): string[] {
   for (const source of used) {
     if (source.from !== "header" || !isHopByHop(source.name)) continue;
     all.push(
-      `The field ${source.name} is of the connection to the backend, and not of the answer: it tells no use of the meter ${name}; name another field in used`,
+      `The field ${source.name} is of the connection to the backend, and not of the answer, so it should tell no use of the meter ${name}; name another field in used`,
     );
   }
   return all;
