@@ -33,7 +33,8 @@ export class OpenHolds {
   /** Takes out what was held before a reset, because a settlement gives none of it back. */
   reset({ accountRef, atMs, counters }: HeardReset): void {
     const id = accountId(accountRef);
-    const open = this.#open.get(id) ?? new Map<Holds, readonly WindowUsage[]>();
+    const open = this.#open.get(id);
+    if (open === undefined) return;
     const isReset = (usage: WindowUsage) => counters.includes(counterName(usage));
     for (const [holds, windows] of open) {
       if (holds.decidedMs > atMs) continue;
