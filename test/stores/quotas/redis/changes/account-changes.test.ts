@@ -6,7 +6,10 @@ import { type AccountRef, accountId } from "../../../../../src/stores/quotas/acc
 import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
 import type { BanEvent, ResetEvent } from "../../../../../src/stores/quotas/quota-store.ts";
 import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/account-changes.ts";
-import { formatToldBan } from "../../../../../src/stores/quotas/redis/changes/invalidation-message.ts";
+import {
+  formatToldBan,
+  formatToldReset,
+} from "../../../../../src/stores/quotas/redis/changes/invalidation-message.ts";
 import { loggedIds } from "../../../../../src/stores/quotas/redis/changes/message-log.ts";
 import { createQuotaClient } from "../../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../../src/stores/redis/engines/single-link.ts";
@@ -198,10 +201,12 @@ it("the message of a ban or a reset names its account first, and else only marke
   );
 });
 
-it("the log of messages leaves bans out before it leaves accounts out", () => {
+it.for([
+  ["bans", (id: string) => formatToldBan({ id, atMs: 1_000, ban: dayBan(1_000) })],
+  ["resets", (id: string) => formatToldReset({ id, atMs: 1_000, counters: ["#tokens.month"] })],
+] as const)("the log of messages leaves %s out before it leaves accounts out", ([, format]) => {
   const idsOf = (count: number) => Array.from({ length: count }, (_, i) => `production:a${i}`);
-  const told = (ids: readonly string[]) =>
-    ids.map((id) => formatToldBan({ id, atMs: 1_000, ban: dayBan(1_000) })).join(" ");
+  const told = (ids: readonly string[]) => ids.map(format).join(" ");
   const [few, some, many] = [idsOf(2), idsOf(40), idsOf(500)];
   assert.equal(loggedIds(told(few)), told(few));
   assert.equal(loggedIds(told(some)), some.join(" "));

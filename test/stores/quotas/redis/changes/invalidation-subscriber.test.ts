@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, it } from "vitest";
+import type { ToldReset } from "../../../../../src/stores/quotas/redis/changes/invalidation-message.ts";
 import {
   createInvalidationChannel,
   InvalidationPublisher,
@@ -54,7 +55,12 @@ function addressOf(user: string, port: number): typeof server.address {
 /** A gateway that hears so, the accounts that it dropped, and how often it read the number. */
 function open(prefix: string, how: Behind = {}, { user = "", port = server.port } = {}) {
   const none: string[] = [];
-  const seen = { dropped: none, learned: [] as string[], denied: [] as string[] };
+  const seen = {
+    dropped: none,
+    learned: [] as string[],
+    denied: [] as string[],
+    resets: [] as ToldReset[],
+  };
   const state = Object.assign(seen, { read: 0, isAway: false, isSubscribed: false });
   const onUp = () => {
     state.isSubscribed = true;
@@ -67,7 +73,8 @@ function open(prefix: string, how: Behind = {}, { user = "", port = server.port 
   };
   const publisher = new InvalidationPublisher(quotaClient, tellDenied, channel);
   const heard: InvalidationSubscriberOptions = {
-    ...{ quotaClient, tellDenied, pending: () => {}, reset: () => {} },
+    ...{ quotaClient, tellDenied, pending: () => {} },
+    reset: (toldReset) => seen.resets.push(toldReset),
     learn: (id) => seen.learned.push(id),
     invalidate: (ids = ["all"]) => seen.dropped.push(...ids),
     distrust: () => seen.dropped.push(EVERYTHING),
@@ -169,12 +176,17 @@ describe("a message that could not be sent", () => {
     teller.publisher.tellCounts("production:lowered", [total], 1);
     const id = "production:banned";
     teller.publisher.publishSoon(id, { id, atMs: 1, ban: undefined });
+    const counters = ["#tokens.month", "#tokens.year"];
+    const resets = [1, 2].map((i) => ({ id: `production:reset${i}`, atMs: i, counters }));
+    for (const reset of resets) teller.publisher.publishSoon(reset.id, reset);
     const missing = () => teller.denied.filter((what) => what === "INCR unsent:{0}:version");
     await eventually(() => missing().length >= 2);
     assert.deepEqual([reader.dropped, reader.learned], [[], []]);
     await rights("+incr");
     await eventually(() => {
-      assert.deepEqual(reader.dropped, ["production:banned"]);
+      const dropped = [...resets.map(({ id }) => id), "production:banned"];
+      assert.deepEqual(reader.dropped.toSorted(), dropped.toSorted());
+      assert.deepEqual(reader.resets, resets);
       assert.deepEqual(reader.learned, ["production:lowered"]);
     });
   });
