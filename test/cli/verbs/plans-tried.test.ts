@@ -117,6 +117,9 @@ Missing: 2 accounts have no record, so limits of their own are not tried: acme, 
     ] as const) {
       assert.equal(await tried(plan, more), `By what is tried, ${same}${missing}${UNKNOWN}`);
     }
+    const windows = [["minute", 1, 1, START_S + 60]];
+    const eased = await tried("{ minute: 60 }", { ...REFUSED, windows, holds: { tokens: 20 } });
+    assert.ok(eased.includes(missing), eased);
     const unlimited = await tried("{ minute: 60, meters: { tokens: unlimited } }", { meters });
     assert.equal(unlimited, `E${same.slice(1)}${UNKNOWN}`);
   });

@@ -9,6 +9,7 @@ import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/a
 import {
   formatToldBan,
   formatToldReset,
+  parseNews,
 } from "../../../../../src/stores/quotas/redis/changes/invalidation-message.ts";
 import { loggedIds } from "../../../../../src/stores/quotas/redis/changes/message-log.ts";
 import { createQuotaClient } from "../../../../../src/stores/quotas/redis/quota-client.ts";
@@ -211,4 +212,11 @@ it.for([
   assert.equal(loggedIds(told(few)), told(few));
   assert.equal(loggedIds(told(some)), some.join(" "));
   assert.equal(loggedIds(told(many)), "*");
+});
+
+it("a reset in a message is read with its account, and one without an instant or an account is left out", () => {
+  const whole = { id: "production:a", atMs: 3_000, counters: ["#tokens.month", "#rows.day"] };
+  const words = `!reset,1,#x.day ${formatToldReset(whole)} production:b !reset,soon,#x.day`;
+  const { changed, toldResets } = parseNews(words.split(" "));
+  assert.deepEqual([changed, toldResets], [["production:a", "production:b"], [whole]]);
 });
