@@ -58,6 +58,17 @@ it("a kept list is given back when no page of it was asked for in 5 s", () => {
   assert.equal(kept.find("all"), undefined);
 });
 
+it("a list that takes the place of another is kept for 5 s of its own", () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const kept = new KeptList<number>();
+  kept.keep("all", [1]);
+  vi.advanceTimersByTime(4_000);
+  kept.keep("pro", [2]);
+  vi.advanceTimersByTime(4_000);
+  assert.deepEqual([kept.find("pro"), kept.find("all")], [[2], undefined]);
+});
+
 it("a kept list is given back about a minute after it was kept, however often a page of it is asked for", () => {
   vi.useFakeTimers();
   onTestFinished(() => void vi.useRealTimers());

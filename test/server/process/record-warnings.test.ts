@@ -8,8 +8,8 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-it("looks once for a change and a reload together, and not after the stop", () => {
-  vi.useFakeTimers();
+/** Warnings about no records, with the number of looks at them, and a change of them. */
+function openCounted() {
   let looks = 0;
   let change = () => {};
   const warnings = new RecordWarnings({
@@ -28,12 +28,18 @@ it("looks once for a change and a reload together, and not after the stop", () =
     log: { warn: () => {} },
     now: () => 0,
   });
-  assert.equal(looks, 1);
+  return { warnings, change: () => change(), looks: () => looks };
+}
+
+it("looks once for a change and a reload together, and not after the stop", () => {
+  vi.useFakeTimers();
+  const { warnings, change, looks } = openCounted();
+  assert.equal(looks(), 1);
   change();
   warnings.look();
-  assert.equal(looks, 2);
+  assert.equal(looks(), 2);
   vi.advanceTimersByTime(2_000);
-  assert.equal(looks, 2);
+  assert.equal(looks(), 2);
   change();
   warnings.look();
   change();
@@ -41,7 +47,20 @@ it("looks once for a change and a reload together, and not after the stop", () =
   // A reload may still end while the gateway drains.
   warnings.look();
   vi.advanceTimersByTime(2_000);
-  assert.equal(looks, 3);
+  assert.equal(looks(), 3);
+});
+
+it("looks a second after a change, and so for the next one", () => {
+  vi.useFakeTimers();
+  const { warnings, change, looks } = openCounted();
+  for (const more of [2, 3]) {
+    change();
+    vi.advanceTimersByTime(999);
+    assert.equal(looks(), more - 1);
+    vi.advanceTimersByTime(1);
+    assert.equal(looks(), more);
+  }
+  warnings.stop();
 });
 
 it("names an account that comes to a missing plan later, and each account once until its keys end", () => {

@@ -3,6 +3,8 @@ import { readFile, rename, writeFile } from "node:fs/promises";
 import { Agent, get as getSecure } from "node:https";
 import { dirname, join } from "node:path";
 import { afterAll, beforeAll, describe, it, onTestFinished } from "vitest";
+import type { Config } from "../../../src/config/config.ts";
+import { Handover } from "../../../src/server/workers/handover.ts";
 import { runVerb } from "../../cli/kit.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { startTollgate } from "../../support/gateway/processes.ts";
@@ -99,6 +101,23 @@ describe("workers in the place of others serve what is in force, whatever the fi
     await put(authority.issue(["IP:127.0.0.1"]));
     await eventually(async () => assert.notEqual(await serial(), before));
   });
+});
+
+it("records are handed to a worker that starts while the store is away, though they were just read", async () => {
+  const records = { keys: [], accounts: [] };
+  const store = { ok: true };
+  const keys = { refresh: async () => {}, ready: true, health: () => ({ ok: true }) };
+  const config = { environments: [] as Config["environments"] } as Config;
+  const handover = new Handover(config, {
+    gateway: "vm-1",
+    keys: { ...keys, records: () => records },
+    quotas: { health: () => store },
+  });
+  onTestFinished(() => handover.close());
+  const given = async () => (await handover.of(config)).records;
+  assert.equal(await given(), undefined, "it reads them by itself");
+  store.ok = false;
+  assert.equal(await given(), records);
 });
 
 async function cutShort(file: string): Promise<void> {
