@@ -249,7 +249,8 @@ describe("deprecations tell", () => {
     await writeFile(join(folder.path, "api.yaml"), api);
     const text = configText({ admin: gateway.port }).replaceAll(/api: .*/g, "api: ./api.yaml");
     await writeFile(file, text.replace(/ {2}staging:\n(?: {4}.*\n)+/, ""));
-    const args = ["deprecations", "--admin", other.origin, "--config", file];
+    const named = [gateway, other].flatMap(({ origin }) => ["--admin", origin]);
+    const args = ["deprecations", ...named, "--config", file];
     return await runVerb(args, { nowMs });
   };
 
@@ -268,7 +269,7 @@ describe("deprecations tell", () => {
     }
   });
 
-  it("the calls at the gateway of the file and at the others that are named, added up", async () => {
+  it("the calls at the gateway of the file, once though it is named and tells no name, and at the others, added up", async () => {
     const { out, err } = await described(API, { [path]: some(caller("a", 3)) });
     assert.equal(err, "");
     assert.match(out, /\na +4 {2}2026-07-15 12:00:00Z\nb +2 {2}2026-07-15 12:00:00Z\n$/);
