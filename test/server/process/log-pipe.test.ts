@@ -25,6 +25,12 @@ function startWriter(code: string) {
   return { child, told: () => told };
 }
 
+/** A write that fails at once. */
+function failAs(code: string) {
+  const error = Object.assign(new Error(code), { code });
+  return (_: Buffer, done: (error: Error, written: number) => void) => done(error, 0);
+}
+
 describe("the log pipe", () => {
   it("writes every line to a file, whole and in order", async () => {
     await using folder = await openFolder();
@@ -318,8 +324,11 @@ describe("the log pipe", () => {
     assert.match(told.join("|"), /^Cannot write the log: ENOSPC, the disk takes no more[^|]*$/);
   });
 
-  it("names no reader where writes to a file or a terminal do not end", () => {
-    const pipe = new LogPipe({ blocks: true, write: () => {} });
+  it.each([
+    ["do not end", () => {}],
+    ["are put off", failAs("EAGAIN")],
+  ] as const)("names no reader where writes to a file or a terminal %s", (_, write) => {
+    const pipe = new LogPipe({ blocks: true, write });
     const line = `${"x".repeat(1023)}\n`;
     for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
     assert.equal(pipe.trouble(), "lines of the log are dropped: a write to it does not end");

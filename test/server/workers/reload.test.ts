@@ -66,10 +66,18 @@ describe("a reload of several processes", () => {
     for (const { worker } of told) assert.equal(worker, undefined, "one process tells it");
   });
 
-  it("warns once of an environment that goes away although keys of it work", async () => {
+  it.each([
+    [
+      "an environment that goes away",
+      "production:",
+      "renamed:",
+      /^There is no environment production/,
+    ],
+    ["another keyTag", "keyTag: live", "keyTag: other", /keyTag/],
+  ])("warns once of %s although keys of before work", async (_, was, is, why) => {
     await using crew = await openCrew(redis, { listen: `127.0.0.1:${await freePort()}` });
     const text = await readFile(crew.file, "utf8");
-    await crew.rewrite(text.replace("production:", "renamed:"));
+    await crew.rewrite(text.replace(was, is));
     const taken = await crew.reload();
     assert.equal(taken.status, 200, JSON.stringify(taken.body));
     await eventually(() => {
@@ -80,7 +88,7 @@ describe("a reload of several processes", () => {
     await setTimeout(300);
     const warned = crew.gateway.lines().filter(({ msg }) => msg === "config_warning");
     assert.equal(warned.length, 1, JSON.stringify(warned));
-    assert.match(String(warned[0]?.why), /^There is no environment production/);
+    assert.match(String(warned[0]?.why), why);
   });
 
   it("holds for one that is started later, whatever is in the file by then", async () => {
