@@ -109,6 +109,21 @@ it("overage that a change began is told though its window ends before the store 
   await eventually(() => assert.deepEqual(gateway.told, [6]));
 });
 
+it("overage that a change began in the next window is told, though the store did not answer for the one before", async () => {
+  let asked = 0;
+  const gateway = openGateway(async () => {
+    asked += 1;
+    if (asked === 1) throw new Error("unreachable");
+    return true;
+  });
+  gateway.count(BEFORE, 5);
+  gateway.count(AFTER, 6);
+  gateway.count(BEFORE, 5, 9_000);
+  await eventually(() => assert.equal(asked, 1));
+  gateway.count(AFTER, 7, 9_000);
+  await eventually(() => assert.deepEqual(gateway.told, [7]));
+});
+
 it("overage that a request on another gateway began is not told again, though that one set no marker", async () => {
   const markers: string[] = [];
   const markFirst = async (marker: string) => markers.push(marker) === 1;
