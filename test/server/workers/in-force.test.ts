@@ -103,21 +103,45 @@ describe("workers in the place of others serve what is in force, whatever the fi
   });
 });
 
-it("records are handed to a worker that starts while the store is away, though they were just read", async () => {
-  const records = { keys: [], accounts: [] };
-  const store = { ok: true };
+const RECORDS = { keys: [], accounts: [] };
+
+/** The handover of a process that watches workers and can read its records. */
+function openHandover(config: Config, store = { ok: true }): Handover {
   const keys = { refresh: async () => {}, ready: true, health: () => ({ ok: true }) };
-  const config = { environments: [] as Config["environments"] } as Config;
   const handover = new Handover(config, {
     gateway: "vm-1",
-    keys: { ...keys, records: () => records },
+    keys: { ...keys, records: () => RECORDS },
     quotas: { health: () => store },
   });
   onTestFinished(() => handover.close());
+  return handover;
+}
+
+it("a certificate in force is handed on after a reload that keeps its files, whatever they hold by then", async () => {
+  using authority = openAuthority();
+  await using folder = await openFolder(redis, "http://127.0.0.1:9");
+  const [cert = "", key = ""] = ["cert.pem", "key.pem"].map((one) => {
+    return join(dirname(folder.file), one);
+  });
+  const pair = authority.issue(["IP:127.0.0.1"]);
+  await Promise.all([writeFile(cert, pair.cert), writeFile(key, pair.key)]);
+  const environments: unknown = [{ name: "production", tls: { cert, key } }];
+  const config = { environments } as Config;
+  const handover = openHandover(config);
+  await writeFile(cert, "no certificate");
+  handover.adopt(config);
+  const given = await handover.of(config);
+  assert.equal(given.config.environments[0]?.tls?.inForce?.cert, pair.cert);
+});
+
+it("records are handed to a worker that starts while the store is away, though they were just read", async () => {
+  const store = { ok: true };
+  const config = { environments: [] as Config["environments"] } as Config;
+  const handover = openHandover(config, store);
   const given = async () => (await handover.of(config)).records;
   assert.equal(await given(), undefined, "it reads them by itself");
   store.ok = false;
-  assert.equal(await given(), records);
+  assert.equal(await given(), RECORDS);
 });
 
 async function cutShort(file: string): Promise<void> {
