@@ -48,7 +48,7 @@ describe("records in a file of another program", () => {
       const places = [...err.matchAll(/:(\d+): it is not UTF-8; save it as UTF-8$/gm)];
       assert.deepEqual([status, places.map(([, at]) => at)], [1, ["3", "6"]], err);
       assert.deepEqual(
-        err.match(/:[25]: expected/gi)?.length,
+        err.match(/:[25]: it is no JSON/g)?.length,
         2,
         "the other mistakes are told too",
       );

@@ -48,8 +48,6 @@ function linesOfOther(file: string, bytes: Buffer): readonly ImportLine[] {
   return KEY_FILE.test(text) ? read.filter(({ mistake }) => mistake !== undefined) : read;
 }
 
-const NO_JSON = "it is no JSON: each line is one object";
-
 /**
  * Parses lines; `file` is the file that they came from. Empty lines are skipped. A line may hold a
  * key and is never repeated.
@@ -58,8 +56,6 @@ function linesOf(file: string, lines: readonly (string | undefined)[]): readonly
   return lines.flatMap((line, index) => {
     const at = `${file}:${index + 1}`;
     if (line === undefined) return [{ at, value: undefined, mistake: NOT_UTF8 }];
-    if (line.trim() === "") return [];
-    const value = parseJson(line);
-    return [{ at, value, mistake: value === undefined ? NO_JSON : undefined }];
+    return line.trim() === "" ? [] : [{ at, value: parseJson(line) }];
   });
 }

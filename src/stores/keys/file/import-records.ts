@@ -153,6 +153,7 @@ class RecordImport {
   }
 
   #take(value: unknown, isKept?: boolean): string | undefined {
+    if (value === undefined) return NO_JSON;
     return this.#options.plain ? this.#takePlain(value) : this.#takeRecord(value, isKept);
   }
 
@@ -298,5 +299,6 @@ class RecordImport {
   }
 }
 
+const NO_JSON = "it is no JSON: each line is one object";
 const NO_RECORD =
   'it is no line of `keys export`: lines {"key","account","plan","environment"} need --plain';
