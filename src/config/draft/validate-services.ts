@@ -206,13 +206,12 @@ function checkStanding(environment: EnvironmentDraft, start: ConfigPath, finding
   const { standing, basePath, paths } = environment;
   if (standing === undefined || basePath === undefined) return;
   const path = [...start, "standing"];
-  if (isTemplateUnder(standing, basePath, paths)) {
+  if (!isTemplateUnder(basePath, standing, paths)) {
+    findings.mistake(path, outsideMessage(standing, path, [basePath, start], findings));
+  } else if (isTemplateUnder(standing, basePath, paths)) {
     const shown = findings.shown(path, standing);
     findings.mistake(path, `Cannot use the path ${shown}: it is basePath; choose one below it`);
-    return;
   }
-  if (isTemplateUnder(basePath, standing, paths)) return;
-  findings.mistake(path, outsideMessage(standing, path, [basePath, start], findings));
 }
 
 /** `path` has the value that is outside; `start` is the environment of the base path. */
