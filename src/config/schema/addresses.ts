@@ -28,6 +28,8 @@ export function parseListen(text: string): ParseResult<HostPort> {
     : { why: "its host is neither a name nor an IP address" };
 }
 
+const NO_PORT = "no server has port 0";
+
 /** An origin: http or https, a host, an optional port, nothing else. */
 export function parseOrigin(text: string): ParseResult<string> {
   const url = /^https?:\/\//i.test(text) ? URL.parse(text) : null;
@@ -37,14 +39,8 @@ export function parseOrigin(text: string): ParseResult<string> {
   }
   const rest = text.slice(text.indexOf("//") + 2);
   if (/[/?#\\\s]/.test(rest)) return { why: "remove everything after the host and port" };
+  if (url.port === "0") return { why: NO_PORT };
   return { value: url.origin };
-}
-
-/** The origin of a server that requests are forwarded to. */
-export function parseUpstream(text: string): ParseResult<string> {
-  const read = parseOrigin(text);
-  const hasPortZero = "value" in read && new URL(read.value).port === "0";
-  return hasPortZero ? { why: "no server has port 0" } : read;
 }
 
 /** A URL that something is sent to: http or https, a host, an optional port, path and query. */
@@ -55,6 +51,7 @@ export function parseHttpUrl(text: string): ParseResult<string> {
   if (url.username !== "" || url.password !== "") {
     return { why: "it takes no user name or password" };
   }
+  if (url.port === "0") return { why: NO_PORT };
   return { value: url.href };
 }
 

@@ -9,9 +9,9 @@ import {
   parseHttpUrl,
   parseListen,
   parseNetwork,
+  parseOrigin,
   parsePageUrl,
   parseStoreAddress,
-  parseUpstream,
 } from "./addresses.ts";
 import { DURATION, parseDuration, parseSize, SIZE } from "./units.ts";
 
@@ -146,7 +146,7 @@ export const listenAddress = read("an address to listen on, HOST:PORT (IPv6 in b
 
 export const origin = read("an origin, http:// or https:// with a host and no path", {
   pattern: /^[Hh][Tt][Tt][Pp][Ss]?:\/\/[^/?#\\\s]+$/,
-  read: parseUpstream,
+  read: parseOrigin,
 });
 
 export const url = read("an address, http:// or https://", {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import {
+  parseCollector,
+  parseHttpUrl,
   parseListen,
   parseNetwork,
   parseOrigin,
@@ -161,9 +163,19 @@ describe("an origin", () => {
     "ws://a",
     "http://u@a",
     "http://a:99999",
+    "http://a:0",
   ]) {
     it(`${text} is none`, () => assert.equal(found(parseOrigin(text)), undefined));
   }
+});
+
+describe("an address that something is sent to", () => {
+  it("has no port 0, which no server has", () => {
+    for (const parse of [parseHttpUrl, parseCollector]) {
+      assert.equal(found(parse("https://a:443/b")), "https://a/b");
+      assert.deepEqual(parse("https://a:0/b"), { why: "no server has port 0" });
+    }
+  });
 });
 
 describe("a network", () => {
