@@ -122,7 +122,7 @@ async function isConfirmed(
   count: number,
   { on, invocation, terminal }: Pick<PlanWideChange, "on" | "invocation" | "terminal">,
 ): Promise<boolean> {
-  if (terminal.ask === undefined || invocation.flag("yes")) return true;
+  if (count === 0 || terminal.ask === undefined || invocation.flag("yes")) return true;
   const question = `Change ${formatCount(count, "account")} on plan ${on}? [y/N]: `;
   return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
 }

@@ -190,6 +190,10 @@ describe("accounts", () => {
     const one = await runVerb(args, { nowMs: NOW_MS, answer: "y", onQuestion });
     assert.equal(one.out, "1 account is changed\n");
     assert.equal(questions[1], "Change 1 account on plan free? [y/N]: ");
+    const same = ["accounts", "set", "--on", "business", "--plan", "business", "--config", file];
+    const none = await runVerb(same, { nowMs: NOW_MS, answer: "n", onQuestion });
+    assert.deepEqual([none.status, none.out], [0, "0 accounts are changed\n"]);
+    assert.equal(questions.length, 2, "no leave is needed to change nothing");
     const back = ["accounts", "set", "--on", "business", "--plan", "free", "--yes"];
     const sure = await runVerb([...back, "--config", file], { nowMs: NOW_MS, answer: "n" });
     assert.equal(sure.out, "4 accounts are changed\n");
