@@ -1,4 +1,5 @@
 import { isObject } from "../../base/is-object.ts";
+import type { TextPosition } from "../../base/text-position.ts";
 import { examplePath, type Operation } from "../../core/http/route.ts";
 import type { Config } from "../config.ts";
 import { nearestKey } from "../file/findings.ts";
@@ -103,19 +104,31 @@ function isMisspelt(given: string, key: string): boolean {
   return !KEYS.includes(given) && nearestKey(given, KEYS) === key;
 }
 
-/** The mistakes are in the order of the file, so the first one from the key on is that of the part. */
+/**
+ * The first mistake between the key of the part and the next key beside or above it is that of the
+ * part. It may have none there: `admin` is told for an environment that listens on its address.
+ */
 function brokenError(
   part: readonly string[],
-  { placeOfKey }: Tree,
+  { value, placeOfKey }: Tree,
   mistakes: readonly Mistake[],
 ): string | undefined {
-  const key = placeOfKey(part);
-  const first = mistakes.find(
-    ({ line, column }) => line > key.line || (line === key.line && column >= key.column),
-  );
-  return (
-    first && `Cannot use ${formatPath(part)} until its mistake is corrected: ${formatPlace(first)}`
-  );
+  const start = placeOfKey(part);
+  const [above = ""] = part;
+  const keys = entriesOf(value).map(([key]) => [key]);
+  const inner = part.length > 1 && isObject(value) ? entriesOf(value[above]) : [];
+  const names = inner.map(([name]) => [above, name]);
+  const ends = [...keys, ...names].map(placeOfKey).filter((at) => isBefore(start, at));
+  const own = mistakes.find((one) => {
+    return !isBefore(one, start) && ends.every((end) => isBefore(one, end));
+  });
+  const shown = own ?? mistakes[0];
+  const what = own === undefined ? "the mistakes of the file are" : "its mistake is";
+  return shown && `Cannot use ${formatPath(part)} until ${what} corrected: ${formatPlace(shown)}`;
+}
+
+function isBefore(one: TextPosition, other: TextPosition): boolean {
+  return one.line < other.line || (one.line === other.line && one.column < other.column);
 }
 
 /** A configuration that knows only the address. Plans and environments come from the gateway. */

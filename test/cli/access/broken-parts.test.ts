@@ -128,6 +128,22 @@ describe("without a gateway to ask, an environment or a plan with a mistake", ()
     assert.match(strange.err, /"nowhere" as it is unknown: expected staging$/m);
   });
 
+  it("is told no mistake of another part as its own", async () => {
+    await using folder = await openFolder();
+    const { run } = await openFile(folder);
+    const admin = 'admin: { listen: "127.0.0.1:49201" }\n';
+    const taken = (text: string) => {
+      const listening = text.replace("listen: 127.0.0.1:0", "listen: 127.0.0.1:49201");
+      return `${admin}${noFree(listening.replace("admin: off\n", ""))}`;
+    };
+    const said = await run([...CREATE, "production"], taken);
+    assertBroken(said, "environments.production", /until the mistakes of the file .*yaml:1:18$/);
+    const both = (text: string) => taken(text).replace("keyTag: test", "keyTag: T_T");
+    const again = await run([...CREATE, "production"], both);
+    assertBroken(again, "environments.production", /until the mistakes of the file .*yaml:1:18$/);
+    assertBroken(await run([...CREATE, "staging"], taken), "plans.free", /its mistake .*:19:19$/);
+  });
+
   it("leaves no name in its place that the file does not have", async () => {
     await using folder = await openFolder();
     const { run, records } = await openFile(folder);
