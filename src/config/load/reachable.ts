@@ -54,7 +54,9 @@ export async function loadReachable(file: string, variables: Variables): Promise
   const whole = await loadTree(file, read, variables);
   const mistakes = whole.ok ? [] : whole.mistakes;
   const root = isObject(read.tree.value) ? read.tree.value : {};
-  const isBroken = REACH.some((key) => read.tree.isBroken([key]));
+  const isBroken = REACH.some((key) => {
+    return read.tree.isBroken([key]) || misspelt(root, key) !== undefined;
+  });
   const document = isBroken ? undefined : await soundPart(root, read.tree, { file, variables });
   const loaded = document && (await loadDocument({ ...MINIMUM, ...document }, file, variables));
   if (document === undefined || !loaded?.ok) return { ok: false, mistakes };
@@ -89,7 +91,7 @@ function brokenPath(
 ): readonly string[] | undefined {
   if (name === undefined) {
     if (Object.hasOwn(sound, key)) return undefined;
-    const given = Object.keys(root).find((one) => one === key || isMisspelt(one, key));
+    const given = Object.hasOwn(root, key) ? key : misspelt(root, key);
     return given === undefined ? undefined : [given];
   }
   const names = new Set(entriesOf(sound[key]).map(([one]) => one));
@@ -100,8 +102,10 @@ function brokenPath(
 
 const KEYS = Object.keys(shape.shape);
 
-function isMisspelt(given: string, key: string): boolean {
-  return !KEYS.includes(given) && nearestKey(given, KEYS) === key;
+/** Another spelling of a key that the file lacks: what it means stands there, and is not in force. */
+function misspelt(root: YamlMap, key: string): string | undefined {
+  if (Object.hasOwn(root, key)) return undefined;
+  return Object.keys(root).find((one) => nearestKey(one, KEYS) === key);
 }
 
 /**

@@ -68,6 +68,27 @@ describe("without a gateway to ask, a mistake in keyPrefix", () => {
   });
 });
 
+describe("another spelling of a key that leads to the records or to the gateway", () => {
+  it("is 78, because the default is another place", async () => {
+    await using folder = await openFolder();
+    const { run, records } = await openFile(folder);
+    for (const [key, wrong] of [
+      ["keys", "kyes"],
+      ["store", "stores"],
+      ["admin", "admn"],
+    ] as const) {
+      const spell = (text: string) => text.replace(new RegExp(`^${key}:`, "m"), `${wrong}:`);
+      for (const args of [[...CREATE, "staging"], ["status"]]) {
+        const { status, err } = await run(args, spell);
+        assert.deepEqual([status, err.includes(`did you mean ${key}?`)], [78, true], err);
+      }
+    }
+    assert.equal(await records(), "");
+    const both = (text: string) => `${text}stores: redis://127.0.0.1:1\n`;
+    assert.equal((await run([...CREATE, "staging"], both)).status, 0);
+  });
+});
+
 describe("without a gateway to ask, a mistake in foreignKeys", () => {
   it("is 78 for keys of other systems, and for no verb that issues ours", async () => {
     await using folder = await openFolder();
