@@ -19,12 +19,12 @@ const whole = (network: string, all = 32) =>
 describe("check warns of a list", () => {
   it("with a network whose address is not its first one, which counts as a whole", async () => {
     const told = await warned(
-      'allow: [10.0.0.1/8, 192.168.1.128/25, 172.16.0.1], deny: ["2001:db8::1/32", "::/1", "::1"]',
+      'allow: [10.0.0.1/8, 192.168.1.128/25, 172.16.0.1], deny: ["2001:db8:1::/40", "2001:db8:100::/40", "::/1", "::1"]',
       "trustedProxies: [10.1.2.129/25, 10.0.0.0/8]",
     );
     assert.deepEqual(
       told.map((text) => text.replace(/^\d+:\d+: /, "")),
-      [whole("10.0.0.1/8"), whole("2001:db8::1/32", 128), whole("10.1.2.129/25")],
+      [whole("10.0.0.1/8"), whole("2001:db8:1::/40", 128), whole("10.1.2.129/25")],
     );
   });
 
@@ -36,6 +36,7 @@ describe("check warns of a list", () => {
 events: { url: "https://a.b/c", secret: ${secret}, kinds: [ban, ban], quota: [day, day] }
 trustedProxies: [127.0.0.1, 127.0.0.1]`,
     );
+    assert.match(told[3] ?? "", /^4:29: /);
     assert.deepEqual(
       told.map((text) => text.replace(/:\d+: /, ": ")),
       [

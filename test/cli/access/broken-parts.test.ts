@@ -127,6 +127,9 @@ describe("without a gateway to ask, an environment or a plan with a mistake", ()
     ]) {
       assertBroken(await run(args, noFree), "plans.free", /tollgate\.yaml:\d+:19$/);
     }
+    const line = { key: "x", account, plan: "free", environment: "production" };
+    const plain = await run(["keys", "import", "-", "--plain"], noProduction, JSON.stringify(line));
+    assertBroken(plain, "environments.production", /tollgate\.yaml:8:13$/);
     const { out } = await run(["keys", "export"]);
     const other = out.replaceAll(account, "a_other").replaceAll(id, "k_other");
     for (const [wrong, part] of [
