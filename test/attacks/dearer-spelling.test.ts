@@ -82,6 +82,8 @@ describe("with paths: loose, another spelling of a cheap path that a template ha
   it("is refused if the path itself asks for something that the template does not", async () => {
     assert.deepEqual(await ask("/v1/files/OWN"), ["bad_request", 0]);
     assert.deepEqual(await ask("/v1/files/own"), ["scope_required", 1]);
+    const { message } = errorOf(await sendRequest(house.port, { path: "/v1/files/OWN", key: KEY }));
+    assert.match(message, /write it as the description of the API does/);
   });
 
   it("leaves the path itself as it is, also where only other segments are spelled otherwise", async () => {

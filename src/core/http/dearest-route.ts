@@ -1,7 +1,13 @@
 import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, demandsOf, whatItAsksMore } from "./demands.ts";
-import { comparablePath, fitsPattern, fitsSegment, parsePattern } from "./path-pattern.ts";
+import {
+  bySpecificity,
+  comparablePath,
+  fitsPattern,
+  fitsSegment,
+  parsePattern,
+} from "./path-pattern.ts";
 import {
   findRoute,
   isRuleFor,
@@ -50,13 +56,22 @@ function widerRules(
   if (rule === undefined) return [];
   const spelled = spelledOtherwise(rule, path);
   if (spelled.length === 0) return [];
-  return rules.filter((other) => {
+  const wider = rules.filter((other) => {
     return (
       other.template !== rule.template &&
       isFound(other) &&
       spelled.some((i) => typeof other.segments[i] !== "string")
     );
   });
+  // As `findRoute`: the first of the costs, and of the operations the most specific, HEAD before GET.
+  if (table.operations !== undefined) {
+    const isOwn = (one: Rule) => Number(one.method === method);
+    wider.sort((a, b) => bySpecificity(a.segments, b.segments) || isOwn(b) - isOwn(a));
+  }
+  const hides = (one: Rule, other: Rule) =>
+    one.template === other.template ||
+    spelled.every((i) => typeof other.segments[i] === "string" || one.segments[i] === undefined);
+  return wider.filter((other, at) => !wider.slice(0, at).some((one) => hides(one, other)));
 }
 
 const exactPatternOf = memoize(({ template }: RouteRule) => parsePattern(template));

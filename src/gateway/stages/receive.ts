@@ -81,6 +81,7 @@ function judge(
   const route = routeOf(environment, head.method, target.value.path);
   const { match: found, service } = route;
   exchange.setRoute(route);
+  if (found.isContested === true) return refuse("bad_request", "ambiguous path", IN_ITS_SPELLING);
   if (isReadAsAnother(environment, head.method, route))
     return refuse("bad_request", "ambiguous path");
 
@@ -129,7 +130,6 @@ function matchOf(
 function isReadAsAnother(environment: Environment, method: string, route: RouteFacts): boolean {
   const { path, match, service } = route;
   if (match.allowedMethods === undefined || service === undefined) return false;
-  if (match.isContested === true) return true;
   const { routes, stripPrefix } = service;
   const facts = { method, hasPublicPlan: hasPublicPlan(environment), stripPrefix };
   if (isAmbiguousRoute(routes, { ...facts, path, match })) return true;
@@ -144,6 +144,10 @@ function isReadAsAnother(environment: Environment, method: string, route: RouteF
   // Some of these routers also read the rest in another way.
   return routes.paths === "loose" && isAmbiguousRoute(routes, { ...facts, ...other });
 }
+
+const IN_ITS_SPELLING = {
+  message: "The path is ambiguous in this spelling: write it as the description of the API does",
+};
 
 function hasPublicPlan({ publicPlan }: Environment): boolean {
   return publicPlan !== undefined;

@@ -41,6 +41,22 @@ describe("A path in another spelling asks for as much as a template that it fits
     assertCosts(table, { "/v1/a/LIST": 1 }, "POST");
   });
 
+  it("not if routers find a more specific one, whatever they make of the spelling", () => {
+    const costs = { "/v1/a/list": 1, "/v1/{y}/{x}": 50, "/v1/a/{x}": 5 };
+    assertCosts(tableOf(costs), {
+      ...{ "/v1/a/LIST": 5, "/v1/a/list/": 5, "/v1/a/7": 5, "/v1/A/7": 50 },
+      ...{ "/v1/A/list": 50, "/v1/A/LIST": 50, "/v1/a;/list;": 50, "/v1/a/list": 1 },
+    });
+    const rules = { basePath: "/v1", paths: "loose", operations: undefined } as const;
+    assertCosts({ ...rules, costs: tableOf(costs).operations ?? [] }, { "/v1/a/LIST": 50 });
+  });
+
+  it("for HEAD, by the operation of HEAD if it has one", () => {
+    const { operations = [], ...table } = tableOf({ "/v1/list": 1, "/v1/l{x}": 7, "/v1/{x}": 9 });
+    const heads = operations.map((one) => ({ ...one, method: "HEAD", cost: 2 }));
+    assertCosts({ ...table, operations: [...operations, ...heads] }, { "/v1/LIST": 2 }, "HEAD");
+  });
+
   it("with its own spelling as the description writes it", () => {
     const table = tableOf({ "/v1/Own/": 0, "/v1/a:%C3%BC": 0, "/v1/{x}": 3 });
     assertCosts(table, {
