@@ -213,8 +213,7 @@ export class UpstreamPool {
  * whether they do.
  */
 function takeRested({ idle, share, isShort }: UpstreamLoad): UpstreamConnection | undefined {
-  const closed = idle.findLastIndex((one) => !one.open);
-  const at = closed === -1 ? idle.findLastIndex((one) => one.restedMs > SOON_MS) : closed;
+  const at = idle.findLastIndex((one) => !one.open || one.restedMs > SOON_MS);
   if (at !== -1) return idle.splice(at, 1)[0];
   if (share.hasRoomBeside(idle.length)) return undefined;
   const connection = idle.pop();
