@@ -32,9 +32,7 @@ export function findDearestRoute(
     whatItAsksMore(demandsOf(one), demandsOf(other), asked.hasPublicPlan) !== undefined;
   const others = widerRules(table, asked, found).map((rule) => matchOf(found, rule));
   if (others.length === 0) return found;
-  const dearest = others.reduce((most, one) => {
-    return asksMore(one, most) && !asksMore(most, one) ? one : most;
-  }, found);
+  const dearest = others.reduce((most, one) => (asksMore(one, most) ? one : most), found);
   const isContested = [found, ...others].some((one) => asksMore(one, dearest));
   return isContested ? { ...dearest, isContested } : dearest;
 }
