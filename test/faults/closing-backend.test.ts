@@ -24,7 +24,12 @@ const ANSWER = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 /** A backend that answers, does not say that it will close, and closes right behind its answer. */
 async function openClosing(behind: string, afterMs = 0) {
   const seen: string[] = [];
+  let [opened, closed] = [0, 0];
   const server = createServer((socket) => {
+    opened += 1;
+    socket.on("close", () => {
+      closed += 1;
+    });
     socket.on("error", () => {});
     let text = "";
     socket.on("data", (chunk) => {
@@ -43,7 +48,7 @@ async function openClosing(behind: string, afterMs = 0) {
   const close = async () => {
     await new Promise((resolve) => server.close(resolve));
   };
-  return { origin, seen, close };
+  return { origin, seen, close, counts: () => [opened, closed] };
 }
 
 async function post(port: number): Promise<string[]> {
@@ -94,6 +99,17 @@ describe("a backend that closes each connection a moment after its answer", () =
 });
 
 describe("an idle connection to a backend", () => {
+  it("is used again at once though the backend closed one that was idle for long", async () => {
+    const upstream = await openClosing("", 1_000);
+    await using house = await startTestGateway({ upstream, keys: KEYS });
+    const ask = { key: KEY, method: "POST", body: "{}" };
+    assert.equal((await sendRequest(house.port, ask)).status, 200);
+    await eventually(() => assert.deepEqual(upstream.counts(), [1, 1]));
+    for (let i = 0; i < 3; i++) assert.equal((await sendRequest(house.port, ask)).status, 200);
+    assert.equal(upstream.counts()[0], 2);
+    await house.law();
+  });
+
   it("is closed by the gateway after upstreamIdle, and not before", async () => {
     // Before the connection can be idle, however late this process hears of the answer.
     let fromMs = 0;
