@@ -14,10 +14,10 @@ type WatchSources = {
   readonly now: () => number;
 };
 
-/** An upstream at the last look: of its outages, `count` as the last event told them. */
-type SeenUpstream = { readonly up: boolean; readonly count: number; readonly downMs: number };
+/** An upstream at the last look. `untilMs` is up to when its outages are told. */
+type SeenUpstream = { readonly up: boolean; readonly count: number; readonly untilMs: number };
 
-const NEVER_DOWN: SeenUpstream = { up: true, count: 0, downMs: 0 };
+const NEVER_DOWN: SeenUpstream = { up: true, count: 0, untilMs: 0 };
 
 /** However often an upstream goes out and comes back, it has two lines in this time at most. */
 const LOOK_MS = 500;
@@ -39,29 +39,38 @@ export function watchUpstreamsAndSunsets(sources: WatchSources): () => void {
   return () => clearInterval(timer);
 }
 
-function tellUpstreams({ upstreams, log }: WatchSources, before: Map<string, SeenUpstream>): void {
+function tellUpstreams(
+  { upstreams, log, now }: WatchSources,
+  before: Map<string, SeenUpstream>,
+): void {
   const named = new Set<string>();
+  const nowMs = now();
   for (const { environment: env, backend, origin, up, why, outages } of upstreams()) {
     const id = `${env} ${backend ?? ""} ${origin}`;
     named.add(id);
     const seen = before.get(id) ?? NEVER_DOWN;
-    const { count = 0, downMs = 0, upMs = 0 } = outages ?? {};
+    const count = outages?.count ?? 0;
     const more = count - seen.count;
-    // One that is as it was may have been otherwise between two looks.
-    const isBack = !seen.up && (up || (downMs > upMs && upMs > seen.downMs));
-    const isOut = up ? seen.up && (more > 0 || downMs > seen.downMs) : seen.up || isBack;
+    // An instant that is still to come is from before the clock went back.
+    const past = (ms = 0) => (ms <= nowMs ? ms : 0);
+    const [downMs, upMs] = [past(outages?.downMs), past(outages?.upMs)];
+    const untilMs = Math.min(seen.untilMs, nowMs);
+    // One that is as it was may have been otherwise between two looks. Workers tell of one outage at
+    // different times: what overlaps the outage that was told is no other one.
+    const isBack = !seen.up && (up || (downMs > upMs && upMs > untilMs));
+    const isOut = up ? seen.up && downMs > untilMs : seen.up || isBack;
     const told = { env, backend, upstream: new URL(origin).origin };
+    const newMs = (ms: number) => (ms > untilMs ? ms : undefined);
     const tellUp = (again: number) => {
-      log.info("upstream_up", { ...told, ...(again > 0 && { outages: again }) }, outages?.upMs);
+      log.info("upstream_up", { ...told, ...(again > 0 && { outages: again }) }, newMs(upMs));
     };
     if (isBack) tellUp(isOut ? 0 : more);
     if (isOut) {
       const times = more > 1 ? { outages: more } : {};
-      log.error("upstream_down", { ...told, why: why ?? outages?.why, ...times }, outages?.downMs);
+      log.error("upstream_down", { ...told, why: why ?? outages?.why, ...times }, newMs(downMs));
     }
     if (isOut && up) tellUp(0);
-    const isTold = isBack || isOut || more < 0;
-    before.set(id, { up, count: isTold ? count : seen.count, downMs });
+    before.set(id, { up, count, untilMs: Math.max(untilMs, downMs, up ? upMs : 0) });
   }
   // While no worker serves none is named, though the configuration has some.
   if (named.size === 0) return;

@@ -74,21 +74,24 @@ const every: Join<boolean> = (all) => all.every(Boolean);
 const any: Join<boolean> = (all) => all.some(Boolean);
 
 /**
- * An upstream as two processes know it. It is down while either has it down, and since the first of
- * them has. Both notice the same outage, so the counts are not summed.
+ * An upstream as two processes know it. It is down while either has it down: what they noticed at
+ * overlapping times is one outage, from its first instant to its last. Both notice the same outages,
+ * so the counts are not summed.
  */
 function joinUpstreams(a: UpstreamState, b: UpstreamState): UpstreamState {
-  const [one, other] = a.up ? [b, a] : [a, b];
-  if (one.outages === undefined || other.outages === undefined) {
-    const outages = one.outages ?? other.outages;
-    return outages === undefined ? one : { ...one, outages };
+  const state = a.up ? b : a;
+  if (a.outages === undefined || b.outages === undefined) {
+    const outages = a.outages ?? b.outages;
+    return outages === undefined ? state : { ...state, outages };
   }
-  const isLater = one.outages.downMs > other.outages.downMs;
-  const isOfOne = one.up ? isLater : other.up || !isLater;
-  const { downMs, why } = isOfOne ? one.outages : other.outages;
-  const upMs = Math.max(one.outages.upMs ?? 0, other.outages.upMs ?? 0);
-  const count = Math.max(one.outages.count, other.outages.count);
-  return { ...one, outages: { count, downMs, why, ...(upMs > 0 && { upMs }) } };
+  const isInOrder = a.outages.downMs <= b.outages.downMs;
+  const [first, last] = isInOrder ? [a.outages, b.outages] : [b.outages, a.outages];
+  const hasEnded = (isInOrder ? a : b).up;
+  const isApart = hasEnded && last.downMs > (first.upMs ?? 0);
+  const { downMs, why } = isApart ? last : first;
+  const upMs = Math.max(first.upMs ?? 0, last.upMs ?? 0);
+  const count = Math.max(first.count, last.count);
+  return { ...state, outages: { count, downMs, why, ...(upMs > 0 && { upMs }) } };
 }
 
 /** Counts are summed. Of everything else the worst value holds, of records the newest. */

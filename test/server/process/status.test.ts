@@ -58,7 +58,10 @@ describe("several processes as one gateway", () => {
     const never = upstream(true);
     for (const isReversed of [false, true]) {
       const inOrder = (...all: Upstream[]) => joined(...(isReversed ? all.toReversed() : all));
-      assert.deepEqual(inOrder(of(true, 5, 6), never, of(true, 3, 9)), [true, 5, "5", 9, 5]);
+      assert.deepEqual(inOrder(of(true, 5, 6), never, of(true, 3, 9)), [true, 3, "3", 9, 5]);
+      assert.deepEqual(inOrder(of(true, 5, 6), of(true, 3, 4)), [true, 5, "5", 6, 5]);
+      assert.deepEqual(inOrder(of(false, 5), of(true, 3, 9)), [false, 3, "3", 9, 5]);
+      assert.deepEqual(inOrder(of(false, 5), of(true, 3, 4)), [false, 5, "5", 4, 5]);
       assert.deepEqual(inOrder(of(false, 5), of(true, 7, 8), never), [false, 5, "5", 8, 7]);
       assert.deepEqual(inOrder(of(false, 5), of(false, 3, 2)), [false, 3, "3", 2, 5]);
       assert.deepEqual(inOrder(of(false, 5)), [false, 5, "5", undefined, 5]);

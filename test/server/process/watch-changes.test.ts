@@ -149,6 +149,7 @@ test("an upstream that goes out and comes back between two looks is told, once, 
   const state = { environment: "production", origin: "http://127.0.0.1:9001/", up: true };
   let upstream: typeof state & { outages?: Outages } = state;
   const told: unknown[] = [];
+  let nowMs = 2_000;
   const write = (line: string) => {
     const { time, kind, why, outages } = JSON.parse(line);
     told.push([time, kind, why, outages]);
@@ -158,7 +159,7 @@ test("an upstream that goes out and comes back between two looks is told, once, 
     upstreams: () => [upstream],
     log: createLog({ write }, "info"),
     quotas: { markFirst: async () => true },
-    now: () => 0,
+    now: () => nowMs,
   });
   onTestFinished(stop);
   const look = async (up: boolean, count: number, downMs: number, upMs?: number) => {
@@ -179,9 +180,21 @@ test("an upstream that goes out and comes back between two looks is told, once, 
   assert.deepEqual(await look(true, 406, 950, 960), [up(960, 1)]);
   // Another process, which had gone out less often.
   assert.deepEqual(await look(true, 406, 990, 995), [down(990), up(995)]);
+  // Two more, whose statuses come later: one as often, one more often.
+  assert.deepEqual(await look(true, 406, 992, 997), []);
+  assert.deepEqual(await look(true, 407, 996, 998), []);
+  assert.deepEqual(await look(true, 407, 1_000, 1_001), [down(1_000), up(1_001)]);
   // The process with the most has ended.
   assert.deepEqual(await look(true, 2, 940, 945), []);
-  assert.deepEqual(await look(false, 3, 999, 995), [down(999)]);
+  assert.deepEqual(await look(false, 3, 1_100, 945), [down(1_100)]);
+  // The one that had it down has ended: it is back for the others since now, not since long ago.
+  const [[time, ...back] = []] = (await look(true, 2, 940, 945)) as unknown[][];
+  assert.deepEqual(back, ["upstream_up", undefined, undefined]);
+  assert.ok(Number(time) > 1_100, `${time}`);
+  nowMs = 500;
+  assert.deepEqual(await look(true, 2, 940, 945), []);
+  nowMs = 600;
+  assert.deepEqual(await look(true, 3, 510, 520), [down(510), up(520)]);
 });
 
 test("a sunset of an operation of a service is told too, and none of an operation that is not deprecated", async () => {
