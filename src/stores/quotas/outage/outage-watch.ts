@@ -41,8 +41,8 @@ export class OutageWatch {
   readonly #probed = new Set<number>();
   #timer: NodeJS.Timeout | undefined;
   #looks: NodeJS.Timeout | undefined;
-  /** By bucket: when a look first found no connection, on performance.now(). */
-  readonly #lostMs = new Map<number, number>();
+  /** By bucket: the number of looks in a row that found no connection. */
+  readonly #looksLost = new Map<number, number>();
   #hasStarted = false;
   #isHastened = false;
   #isStopped = false;
@@ -112,22 +112,21 @@ export class OutageWatch {
 
   /**
    * Trips the breakers of buckets that have had no connection for as long as a heartbeat may take.
-   * Without requests a store that is gone would be missed by two heartbeats, a second apart.
+   * Without requests a store that is gone would be missed by two heartbeats, a second apart. Looks
+   * are counted, not time: while this process stands still it has none, and cannot connect either.
    */
   #look(): void {
-    const nowMs = performance.now();
     const { health } = this.#options.context.quotaClient.link;
     if (health().ok) {
-      this.#lostMs.clear();
+      this.#looksLost.clear();
       return;
     }
     for (const bucket of this.#options.breakers.keys()) {
       const way = health(bucket);
-      const lostMs = this.#lostMs.get(bucket) ?? nowMs;
-      if (way.ok) this.#lostMs.delete(bucket);
-      else this.#lostMs.set(bucket, lostMs);
-      const isOver = !way.ok && nowMs - lostMs >= this.#beatLateMs;
-      if (isOver && !this.#breaker(bucket).isTripped) this.trip(bucket, way.failure);
+      const isLost = !way.ok && !this.#breaker(bucket).isTripped;
+      const looks = isLost ? (this.#looksLost.get(bucket) ?? 0) + 1 : 0;
+      this.#looksLost.set(bucket, looks);
+      if (isLost && (looks - 1) * LOOK_MS >= this.#beatLateMs) this.trip(bucket, way.failure);
     }
   }
 
