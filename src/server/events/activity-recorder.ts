@@ -25,7 +25,7 @@ type ActivityRecorderOptions = {
   readonly now: () => number;
   /** The deprecated operations of all descriptions. */
   readonly deprecated: () => readonly DeprecatedOperation[];
-  /** How long an account that asks for its calls waits for the store. */
+  /** How long the store may take for a command. */
   readonly storeTimeoutMs: () => number;
   readonly everyMs?: number;
 };
@@ -36,7 +36,8 @@ type CallsByAccount = ReadonlyMap<string, readonly DeprecatedCall[]>;
 /**
  * Collects what this process observes and sends it to the store twice a minute, in few calls:
  * refused requests, used keys, and calls of deprecated operations
- * (docs/reference/history.md#notes). Its memory is bounded, and no request waits for it.
+ * (docs/reference/history.md#notes). Its memory is bounded, and no request waits for it but one for
+ * the calls of its account.
  */
 export class ActivityRecorder {
   readonly #options: ActivityRecorderOptions;
@@ -79,8 +80,8 @@ export class ActivityRecorder {
 
   /**
    * The deprecated operations that the account calls, with what other processes have told the store.
-   * Undefined if the store does not say so within its timeout. Costs at most one command that has
-   * the account, which also adds its calls at this process.
+   * Undefined if the store does not say so in time. Costs at most one command that has the account,
+   * which also adds its calls at this process.
    */
   async callsOf(accountRef: AccountRef): Promise<readonly DeprecatedCall[] | undefined> {
     if (this.#asked.size >= NOTICED_MAX) return undefined;
@@ -88,7 +89,9 @@ export class ActivityRecorder {
     this.#asked.set(id, accountRef);
     this.#asking ??= this.#inTurn(() => this.#askCalls());
     const { promise: late, resolve } = Promise.withResolvers<undefined>();
-    const timer = setTimeoutAfterPoll(this.#options.storeTimeoutMs(), () => resolve(undefined));
+    // The command waits for the one before it, which has its own time.
+    const withinMs = 2 * this.#options.storeTimeoutMs();
+    const timer = setTimeoutAfterPoll(withinMs, () => resolve(undefined));
     const told = await Promise.race([this.#asking, late]);
     clearTimeout(timer);
     return told?.get(id);

@@ -214,6 +214,20 @@ describe("a notebook", () => {
     await store.close();
   });
 
+  it("leaves an account that waits for the answer to another its own time", async () => {
+    const { open, store } = await opened({ storeTimeoutMs: 1_000 });
+    const activityRecorder = open({
+      addCalls: (calls) => sleep(700).then(() => store.activity.addCalls(calls)),
+    });
+    activityRecorder.addDeprecatedCall(OLD, "b");
+    const first = requestsOf(activityRecorder, A);
+    await sleep(0);
+    const second = requestsOf(activityRecorder, { ...A, account: "b" });
+    assert.deepEqual(await Promise.all([first, second]), [[], [1]]);
+    await activityRecorder.close();
+    await store.close();
+  });
+
   it("tells no calls if the store is away, and loses none", async () => {
     let isAway = true;
     const { activityRecorder, store } = await opened({ isAway: () => isAway });
