@@ -7,7 +7,8 @@ type ReadAccount = { readonly decision: QuotaDecision; readonly lostBan: Ban | u
 
 /**
  * Reads an account, with the ban by which this process refuses it although the store has none. It was
- * known before and is after: a ban that is earned or lifted while the store answers is not lost.
+ * known before and is after: a ban that is earned or lifted while the store answers is not lost. Nor
+ * is one that has ended by the clock of the store, which this process knows a little late.
  */
 export async function readWithLostBan(
   quotas: Pick<QuotaAdmin, "knownBan">,
@@ -17,6 +18,8 @@ export async function readWithLostBan(
 ): Promise<ReadAccount> {
   const before = bans && quotas.knownBan(accountRef);
   const decision = await read();
-  const isLost = before !== undefined && decision.ban === undefined;
-  return { decision, lostBan: isLost ? quotas.knownBan(accountRef) : undefined };
+  const known =
+    before === undefined || decision.ban !== undefined ? undefined : quotas.knownBan(accountRef);
+  const isLost = known !== undefined && known.untilMs > decision.nowMs;
+  return { decision, lostBan: isLost ? known : undefined };
 }
