@@ -37,8 +37,9 @@ export interface ActivityStore {
    */
   addUsed(used: readonly KeyUse[]): Promise<void>;
   /**
-   * Adds calls of deprecated operations, up to a thousand by one command. 0 requests add nothing and
-   * ask for the sum, which is 0 for an account that never called.
+   * Adds calls of deprecated operations, about a thousand by one command, which has all neighbours of
+   * one account. 0 requests add nothing and ask for the sum, which is 0 for an account that never
+   * called.
    */
   addCalls(calls: readonly DeprecatedCall[]): Promise<AddedCalls>;
   /** The last day on which each of the keys was used. Keys that never were are left out. */

@@ -81,6 +81,31 @@ describe("usage by day in Redis", () => {
     await store.close();
   });
 
+  it("has all deprecated operations of an account in one command, however many accounts ask", async () => {
+    const store = await openAt(() => OCTOBER_30);
+    const monitor = await redis.duplicate().monitor();
+    const sent: string[][] = [];
+    monitor.on("monitor", (_, args: string[], source: string) => {
+      if (source !== "lua") sent.push(["a", "b", "c"].filter((account) => args.includes(account)));
+    });
+    const asked = ["a", "b", "c"].flatMap((account) => {
+      return Array.from({ length: 600 }, (_, i) => {
+        return {
+          ...{ environment: "production", method: "GET", route: `/v1/old${i}`, account },
+          ...{ requests: 0, last: 0 },
+        };
+      });
+    });
+    await store.activity.addCalls(asked.slice(0, 1));
+    assert.deepEqual(await store.activity.addCalls(asked), { sums: asked, left: [] });
+    await eventually(() => {
+      const pages = sent.filter(({ length }) => length > 0);
+      assert.deepEqual(pages.slice(-2), [["a", "b"], ["c"]]);
+    });
+    monitor.disconnect();
+    await store.close();
+  });
+
   it("adds a call of a deprecated operation once, whether it answers late or would not take it", async () => {
     const store = await openAt(() => OCTOBER_30);
     const { activity } = store;
@@ -89,7 +114,7 @@ describe("usage by day in Redis", () => {
         environment: "production",
         method: "GET",
         route,
-        account: "a",
+        account: `of ${route}`,
         requests: 3,
         last: 70,
       };

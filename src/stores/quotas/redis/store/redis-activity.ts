@@ -92,7 +92,7 @@ export class RedisActivity implements ActivityStore {
     const sums: DeprecatedCall[] = [];
     const left: DeprecatedCall[] = [];
     let hasFailed = false;
-    for (const some of pagesOf(calls, PAGE)) {
+    for (const some of pagesOf(calls, PAGE, ({ account }) => account)) {
       if (hasFailed) {
         left.push(...some);
         continue;
@@ -180,8 +180,16 @@ export class RedisActivity implements ActivityStore {
   }
 }
 
-function* pagesOf<T>(all: readonly T[], length: number): Generator<readonly T[]> {
-  for (let from = 0; from < all.length; from += length) yield all.slice(from, from + length);
+/** Pages of this length, or longer where neighbours with the same name would be parted. */
+function* pagesOf<T>(
+  all: readonly T[],
+  length: number,
+  nameOf: (one: T) => unknown = (one) => one,
+): Generator<readonly T[]> {
+  for (let from = 0, to = length; from < all.length; from = to, to += length) {
+    while (to < all.length && nameOf(all[to - 1] as T) === nameOf(all[to] as T)) to += 1;
+    yield all.slice(from, to);
+  }
 }
 
 /** The call that a field of the hash tells; empty if it tells none. */
