@@ -108,10 +108,8 @@ describe("status tells", () => {
         const { status, out } = await says(["status"], answers);
         assert.deepEqual([status, out.split(why).length - 1], [0, 1], out);
       }
-      const none = await says(["status", "--json"], {
-        "/readyz": readyz,
-        "/api/reload": { notReloaded: [] },
-      });
+      const nothing = { "/readyz": readyz, "/api/reload": { notReloaded: [] } };
+      const none = await says(["status", "--json"], nothing);
       assert.deepEqual(jsonOf<{ notReloaded: string[] }>(none).notReloaded, []);
       const told = { "/readyz": readyz, "/api/reload": { notReloaded: ["That of before"] } };
       const broken = await says(["status", "--json"], told, { more: "bogus: 1\n" });
