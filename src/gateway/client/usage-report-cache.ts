@@ -8,21 +8,21 @@ import type { DeprecatedCall } from "../../telemetry/history/deprecated-calls.ts
 /** Caps of keys, by the id of their part of the account. */
 type CapsByKey = ReadonlyMap<string, readonly Limit[]>;
 
-/**
- * The store's answer about one account, with a ban that it has lost. `deprecated` is undefined if it
- * did not tell the calls.
- */
-type Standing = {
-  readonly decision: QuotaDecision;
-  readonly lostBan: Ban | undefined;
-  readonly deprecated: readonly DeprecatedCall[] | undefined;
-};
+/** The decision of the store about one account, with a ban that it has lost. */
+type Peeked = { readonly decision: QuotaDecision; readonly lostBan: Ban | undefined };
 
-/** The store's last answer about one account, and the instants of the last two commands. */
+/** The deprecated calls of an account; undefined if the store did not tell them. */
+type Calls = readonly DeprecatedCall[] | undefined;
+
+type Standing = Peeked & { readonly deprecated: Calls };
+
+/** The store's last answer about one account, when it was asked for, and the answer before it. */
 type CacheEntry = {
   readonly told: Promise<Standing>;
   readonly askedMs: number;
   readonly askedBeforeMs: number;
+  readonly calls: Promise<Calls>;
+  readonly callsAskedMs: number;
   /** The keys whose caps the answer has. */
   readonly caps: CapsByKey;
   /** The next request, for which keys wait that the answer lacks. */
@@ -34,13 +34,13 @@ type CacheEntry = {
 type CachedUsage = Standing & { readonly ageMs: number };
 
 /** Asks the store for the account, with these caps of its keys. */
-type PeekWithCaps = (caps: readonly Limit[]) => Promise<Standing>;
+type PeekWithCaps = (caps: readonly Limit[]) => Promise<Peeked>;
 
 type AskOptions = {
   /** The caps of the requesting key. */
   readonly caps?: readonly Limit[];
-  /** How often the store is asked: once if each time takes two commands. */
-  readonly perSecond?: 1 | 2;
+  /** Reads the deprecated calls of the account, which are none by default. */
+  readonly readCalls?: () => Promise<Calls>;
 };
 
 const SECOND_MS = 1_000;
@@ -57,14 +57,11 @@ function isSame(asked: readonly Limit[] | undefined, caps: readonly Limit[]): bo
   );
 }
 
-/** The first instant at which the store may be asked again. */
-function dueAfter({ askedMs, askedBeforeMs }: CacheEntry, perSecond: 1 | 2): number {
-  return SECOND_MS + (perSecond === 1 ? askedMs : askedBeforeMs);
-}
+const NO_CALLS = async (): Promise<Calls> => [];
 
 /**
- * Asks the store for the standing of an account, by at most two commands a second for each account;
- * each process does. A client that asks more often gets the last answer and its age
+ * Asks the store for the standing of an account at most twice a second, and for its deprecated calls
+ * once; each process does. A client that asks more often gets the last answer and its age
  * (docs/reference/plans.md#standing). The keys with caps of an account are asked for together: one
  * that the last answer lacks waits for the next.
  */
@@ -76,17 +73,17 @@ export class UsageReportCache {
     id: string,
     elapsedMs: number,
     peek: PeekWithCaps,
-    { caps = [], perSecond = 2 }: AskOptions = {},
+    { caps = [], readCalls = NO_CALLS }: AskOptions = {},
   ): Promise<CachedUsage> {
     const own = caps[0]?.part?.id;
     const known = this.#known.get(id);
-    const dueMs = known === undefined ? elapsedMs : dueAfter(known, perSecond);
+    const dueMs = known === undefined ? elapsedMs : known.askedBeforeMs + SECOND_MS;
     if (known === undefined || elapsedMs >= dueMs) {
       const wanted = new Map([
         ...(known?.next?.caps ?? []),
         ...(own ? [[own, caps] as const] : []),
       ]);
-      const renewed = this.#renew(id, elapsedMs, peek, { wanted, perSecond });
+      const renewed = this.#renew(id, elapsedMs, peek, { wanted, readCalls });
       return { ...(await renewed.told), ageMs: 0 };
     }
     if (own === undefined || isSame(known.caps.get(own), caps)) {
@@ -101,7 +98,7 @@ export class UsageReportCache {
         const isNewer = newest !== undefined && newest !== known;
         if (isNewer) return newest.told;
         const nowMs = sinceMs + performance.now();
-        return this.#renew(id, nowMs, peek, { wanted, perSecond }).told;
+        return this.#renew(id, nowMs, peek, { wanted, readCalls }).told;
       });
       known.next = { caps: wanted, told };
     }
@@ -114,17 +111,23 @@ export class UsageReportCache {
     id: string,
     nowMs: number,
     peek: PeekWithCaps,
-    { wanted, perSecond }: { readonly wanted: CapsByKey; readonly perSecond: 1 | 2 },
+    { wanted, readCalls }: { readonly wanted: CapsByKey; readonly readCalls: () => Promise<Calls> },
   ): CacheEntry {
     const known = this.#known.get(id);
     const caps = new Map(wanted);
     for (const [key, limits] of known?.caps ?? []) {
       if (caps.size < KEYS_TOGETHER && !caps.has(key)) caps.set(key, limits);
     }
+    const hasCalls = known !== undefined && nowMs < known.callsAskedMs + SECOND_MS;
+    const calls = hasCalls ? known.calls : readCalls();
     const entry: CacheEntry = {
-      told: peek([...caps.values()].flat()),
+      told: Promise.all([peek([...caps.values()].flat()), calls]).then(([peeked, deprecated]) => {
+        return { ...peeked, deprecated };
+      }),
       askedMs: nowMs,
-      askedBeforeMs: perSecond === 1 ? nowMs : (known?.askedMs ?? Number.NEGATIVE_INFINITY),
+      askedBeforeMs: known?.askedMs ?? Number.NEGATIVE_INFINITY,
+      calls,
+      callsAskedMs: hasCalls ? known.callsAskedMs : nowMs,
       caps,
       next: undefined,
     };

@@ -42,8 +42,8 @@ export async function sendStandingReport(
   const caps = limits.filter(isCap);
   const askedMs = gateway.elapsed();
   const peek = (capsOfKeys: readonly Limit[]) => askStore(gateway, served, caller, capsOfKeys);
-  const perSecond = hasDeprecated(served) ? 1 : 2;
-  const asking = gateway.usageReports.ask(caller.id, askedMs, peek, { caps, perSecond });
+  const readCalls = async () => (hasDeprecated(served) ? gateway.deprecatedCalls?.(caller) : []);
+  const asking = gateway.usageReports.ask(caller.id, askedMs, peek, { caps, readCalls });
   const answer = await asking.catch(() => undefined);
   exchange.addStoreTime(gateway.elapsed() - askedMs);
   if (exchange.isOver) return;
@@ -78,9 +78,8 @@ export async function sendStandingReport(
   exchange.response.end(body);
 }
 
-/** Asks for the decision and for the deprecated calls at the same time. */
 async function askStore(
-  { quotas, deprecatedCalls }: GatewayContext,
+  { quotas }: GatewayContext,
   served: Environment,
   caller: Caller,
   caps: readonly Limit[],
@@ -96,11 +95,7 @@ async function askStore(
   ];
   const bans = caller.key === undefined ? undefined : served.bans;
   const read = () => quotas.read(caller, { limits: sortByLength(asked), bans });
-  const [answer, deprecated] = await Promise.all([
-    readWithLostBan(quotas, caller, bans, read),
-    hasDeprecated(served) ? deprecatedCalls?.(caller) : [],
-  ]);
-  return { ...answer, deprecated };
+  return readWithLostBan(quotas, caller, bans, read);
 }
 
 function callReport({ method, route, requests, last }: DeprecatedCall) {

@@ -201,7 +201,8 @@ describe("events", () => {
     const who = { time: 0, account: "acme", plan: "pro", env: "production" };
     const quota = { ...who, kind: "quota", window: "day", percent: 80, used: 8_000, limit: 10_000 };
     const unixNow = first.figures.atMs / 1_000;
-    const gone = { kind: "sunset", time: 0, env: "production", operation: "old" };
+    const old = { method: "GET", route: "/v1/old", days: 7 };
+    const gone = { kind: "sunset", time: 0, env: "production", ...old };
     const ban = { ...who, kind: "ban", window: "hour", offences: 1, until: unixNow + 7_230 };
     const happened = [
       { ...gone, sunset: unixNow - 7_205 },
@@ -219,7 +220,7 @@ describe("events", () => {
         event?.replace(/\n+/, ": ").replace(/, [-\d]+ [:\d]+ UTC$/, ""),
       );
       assert.deepEqual(rows.toReversed(), [
-        "sunset: operation old · production · gone 2 h ago",
+        "sunset: GET /v1/old · within 7 days · production · gone 2 h ago",
         "quota: 80 % of the limit of a day: 8,000 of 10,000 · pro in production",
         "quota: 80 % of the limit of tokens an hour: 8,000 of 10,000 · pro in production",
         "quota: 80 % of the limit of key a day: 8,000 of 10,000 · key k_1 · pro in production",

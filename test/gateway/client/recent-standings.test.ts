@@ -79,16 +79,20 @@ describe("recent standings", () => {
     assert.equal(await at(1, 6), 6);
   });
 
-  it("ask once a second where it takes two commands, also after an answer that took one", async () => {
+  it("read the deprecated calls once a second, and tell them with both answers of it", async () => {
     const usageReports = new UsageReportCache();
     const { peek } = store();
-    const at = async (elapsedMs: number, perSecond?: 1) => {
-      const { decision } = await usageReports.ask("a", elapsedMs, peek, perSecond && { perSecond });
-      return decision.nowMs;
+    let reads = 0;
+    const readCalls = async () => [{ requests: ++reads }] as never;
+    const at = async (elapsedMs: number) => {
+      const told = await usageReports.ask("a", elapsedMs, peek, { readCalls });
+      return [told.decision.nowMs, told.deprecated?.[0]?.requests];
     };
-    assert.deepEqual([await at(0, 1), await at(999, 1), await at(1_000, 1)], [1, 1, 2]);
-    assert.deepEqual([await at(1_999), await at(2_000), await at(2_001)], [2, 3, 4]);
-    assert.deepEqual([await at(3_000, 1), await at(3_001, 1)], [4, 5]);
+    assert.deepEqual(await at(0), [1, 1]);
+    assert.deepEqual(await at(1), [2, 1]);
+    assert.deepEqual(await at(999), [2, 1]);
+    assert.deepEqual(await at(1_000), [3, 2]);
+    assert.deepEqual(await at(1_001), [4, 2]);
   });
 
   it("share one question among those who ask at once", async () => {

@@ -48,7 +48,7 @@ describe("the deprecated calls of a standing", () => {
     await eventually(async () => assert.deepEqual(await told(one), all));
   });
 
-  it("cost an account that asks without a pause at most two commands a second with all else", async () => {
+  it("cost an account that asks without a pause one command a second beside its two", async () => {
     await using house = await open();
     const monitor = await redis.duplicate().monitor();
     onTestFinished(() => monitor.disconnect());
@@ -60,10 +60,10 @@ describe("the deprecated calls of a standing", () => {
     });
     const startMs = performance.now();
     while (performance.now() < startMs + 2_100) await told(house);
-    assert.ok(sentMs.length >= 4, `${sentMs.length} commands`);
+    assert.ok(sentMs.length >= 6, `${sentMs.length} commands`);
     for (const [i, ms] of sentMs.entries()) {
-      const third = sentMs[i + 2] ?? Number.POSITIVE_INFINITY;
-      assert.ok(third - ms >= 900, `three commands in ${third - ms} ms`);
+      const fourth = sentMs[i + 3] ?? Number.POSITIVE_INFINITY;
+      assert.ok(fourth - ms >= 900, `four commands in ${fourth - ms} ms`);
     }
   });
 
