@@ -62,7 +62,7 @@ it.concurrent("the heartbeat is each second while the store is well, and each ha
   assert.ok(Math.max(...away) < 900 + stalledMs, `${away} ms, ${stalledMs} stalled`);
 });
 
-it.concurrent("a store that does not answer is away after two heartbeats, within two and a half seconds, without any request", async () => {
+it.concurrent("a store that does not answer is away after two heartbeats or as long without a connection, within two and a half seconds, without any request", async () => {
   const sentMs: number[] = [];
   const prefix = "late";
   await using proxy = await openTcpProxy(server);
@@ -79,7 +79,9 @@ it.concurrent("a store that does not answer is away after two heartbeats, within
   // connection. The store is tried again as soon as it is away, which is none of the two.
   const awayMs = performance.now();
   const waited = awayMs - (sentMs.findLast((ms) => ms < awayMs - 100) ?? Number.NaN);
-  assert.ok(waited > 1_490, `${waited} ms`);
+  // Or a connection that was silent for a second is lost for half a second more. That is timed from
+  // before the heartbeat was noted here.
+  assert.ok(waited > 1_450, `${waited} ms`);
   assert.ok(waited < 2_500 + stalledMs, `${waited} ms, ${stalledMs} stalled`);
 });
 
