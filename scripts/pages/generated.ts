@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { schemaText } from "../../src/config/schema/json-schema.ts";
-import { configurationReference } from "../../src/config/schema/reference.ts";
+import { configurationPage } from "./configuration.ts";
 import { eventsPage } from "./events.ts";
 import { logPage } from "./log.ts";
 import { metricsPage } from "./metrics.ts";
@@ -11,7 +11,7 @@ import { verbsPage } from "./verbs.ts";
 type GeneratedFile = { readonly path: string; readonly text: () => string };
 
 const ROWS: readonly GeneratedFile[] = [
-  { path: "docs/configuration.md", text: configurationReference },
+  { path: "docs/configuration.md", text: configurationPage },
   { path: "docs/reference/refusals.md", text: refusalsPage },
   { path: "docs/reference/log.md", text: logPage },
   { path: "docs/reference/events.md", text: eventsPage },

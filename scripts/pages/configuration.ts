@@ -1,4 +1,4 @@
-import { type JsonSchema, shapeSchema } from "./json-schema.ts";
+import { type JsonSchema, shapeSchema } from "../../src/config/schema/json-schema.ts";
 
 const INTRODUCTION = `# Configuration
 
@@ -134,7 +134,7 @@ almost a key of this table is a warning with the right word.
 type Row = { readonly key: string; readonly schema: JsonSchema; readonly isRequired: boolean };
 
 /** The text of docs/configuration.md: every key with its type, its default and its meaning. */
-export function configurationReference(): string {
+export function configurationPage(): string {
   const root = shapeSchema();
   const top = rowsOf(root).filter(({ schema }) => mapIn(schema) === undefined);
   const inner = rowsOf(root).filter(({ schema }) => mapIn(schema) !== undefined);
