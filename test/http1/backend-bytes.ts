@@ -1,6 +1,6 @@
 import { type ResponseHead, ResponseParser } from "../../src/http1/client/response-parser.ts";
 
-export const RESPONSE_LIMITS = { headBytesMax: 65_536, interimMax: 10 };
+export const HEAD_BYTES_MAX = 65_536;
 
 /** A response as a reader understood the bytes of a backend. */
 export type ReadResponse = {
@@ -14,7 +14,7 @@ export type ReadResponse = {
 };
 
 export function readResponse(method: string, pieces: readonly Buffer[]): ReadResponse {
-  const parser = new ResponseParser(RESPONSE_LIMITS);
+  const parser = new ResponseParser(HEAD_BYTES_MAX);
   parser.start(method);
   const read: ReadResponse = { interim: [], head: undefined, body: "", end: "more", left: 0 };
   for (const piece of pieces) {

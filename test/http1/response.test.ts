@@ -17,7 +17,7 @@ describe("a response", () => {
       [OK, "end"],
       ["x", "wrong"],
     ] as const) {
-      const parser = new ResponseParser({ headBytesMax: 100, interimMax: 0 });
+      const parser = new ResponseParser(100);
       parser.start("GET");
       const bytes = Buffer.from(text + OK);
       let at = 0;
@@ -51,28 +51,9 @@ describe("a response", () => {
     expect(told.failure).toEqual({ kind: "invalid", why: "unasked", sent: true, reused: false });
   });
 
-  it("behind more interim ones than the limit is invalid, however they come", async () => {
-    const hint = "HTTP/1.1 103 Early Hints\r\n\r\n";
-    expect((await get(saying(hint.repeat(10) + OK))).failure).toBeUndefined();
-    expect((await get(saying(hint.repeat(11)))).failure?.why).toBe("interim_overflow");
-    const endless = await get((socket) => {
-      socket.once("data", () => {
-        const timer = setInterval(() => socket.write(hint), 1);
-        socket.once("close", () => clearInterval(timer));
-      });
-    });
-    expect(endless.failure?.why).toBe("interim_overflow");
-  });
-
-  it("has interim ones counted for itself alone", async () => {
-    const hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(10);
-    await using backend = await startBackend(answering(hints + OK));
-    const connection = connectionTo(backend.port);
-    for (const reused of [false, true]) {
-      const told = await send(connection);
-      expect([told.reused, told.body]).toEqual([reused, "ok"]);
-    }
-    connection.close();
+  it("may come behind any number of interim ones", async () => {
+    const hints = "HTTP/1.1 103 Early Hints\r\n\r\n".repeat(1_000);
+    expect(await get(saying(hints + OK))).toMatchObject({ body: "ok", failure: undefined });
   });
 
   it("brings many small chunks of one read as one piece", async () => {

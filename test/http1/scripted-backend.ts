@@ -8,7 +8,7 @@ import {
 } from "../../src/http1/client/client-connection.ts";
 import type { OutgoingRequest, RequestFailure } from "../../src/http1/client/outgoing-request.ts";
 import type { ResponseHead } from "../../src/http1/client/response-parser.ts";
-import { RESPONSE_LIMITS } from "./backend-bytes.ts";
+import { HEAD_BYTES_MAX } from "./backend-bytes.ts";
 
 export type Script = (socket: Socket, connection: number) => void;
 
@@ -50,7 +50,7 @@ export function connectionTo(
 ): ClientConnection {
   return new ClientConnection({
     destination: { host: "127.0.0.1", port, tls: undefined },
-    limits: RESPONSE_LIMITS,
+    headBytesMax: HEAD_BYTES_MAX,
     connectTimeoutMs: 2_000,
     idleMsMax: 4_000,
     elapsed: () => performance.now(),

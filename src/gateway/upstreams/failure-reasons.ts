@@ -12,7 +12,6 @@ export const FAILURE_REASONS: Readonly<Record<ResponseError | "closed" | "timeou
   coding_on_1_0: "there is Transfer-Encoding on HTTP/1.0",
   coding: "Transfer-Encoding is not one chunked",
   unasked: "a 100 or 101 that was not asked for",
-  interim_overflow: "there are too many informational responses",
   chunk: "a chunk is malformed",
   extension_overflow: "the extensions of a chunk are over 16 KiB",
   trailer: "a trailer field is malformed, or is Content-Length or Transfer-Encoding",

@@ -32,8 +32,6 @@ export type UpstreamPoolOptions = {
 
 /** The most bytes of a response head (docs/reference/edge.md#response-head). */
 export const HEAD_BYTES_MAX = 65_536;
-/** Unlimited: few interim responses are passed on, and responseTimeout ends an endless series. */
-const INTERIM_MAX = Number.POSITIVE_INFINITY;
 
 /**
  * The connections to one upstream and the requests for it. A reload leaves them as they are, so that
@@ -141,7 +139,7 @@ export class UpstreamConnection extends ClientConnection {
   constructor(upstream: Upstream, options: UpstreamPoolOptions) {
     super({
       destination: upstream.destination,
-      limits: { headBytesMax: HEAD_BYTES_MAX, interimMax: INTERIM_MAX },
+      headBytesMax: HEAD_BYTES_MAX,
       connectTimeoutMs: options.connectTimeoutMs,
       idleMsMax: options.idleMsMax,
       elapsed: options.elapsed,

@@ -8,17 +8,13 @@ import {
   type OutgoingRequest,
   type RequestFailure,
 } from "./outgoing-request.ts";
-import {
-  type ResponseError,
-  type ResponseHead,
-  type ResponseLimits,
-  ResponseParser,
-} from "./response-parser.ts";
+import { type ResponseError, type ResponseHead, ResponseParser } from "./response-parser.ts";
 import { type Destination, openSocket, type SocketEvents } from "./socket.ts";
 
 export type ClientConnectionOptions = {
   readonly destination: Destination;
-  readonly limits: ResponseLimits;
+  /** The most bytes of a head, and of trailers. */
+  readonly headBytesMax: number;
   readonly connectTimeoutMs: number;
   /** An idle connection expires after this time, or earlier if the upstream says so. */
   readonly idleMsMax: number;
@@ -90,7 +86,7 @@ export class ClientConnection implements SocketEvents {
 
   constructor(options: ClientConnectionOptions) {
     this.#options = options;
-    this.#parser = new ResponseParser(options.limits);
+    this.#parser = new ResponseParser(options.headBytesMax);
   }
 
   /** Whether the current connection has carried a response. */
@@ -258,8 +254,8 @@ export class ClientConnection implements SocketEvents {
   }
 
   #connect(): void {
-    const { destination, connectTimeoutMs, limits } = this.#options;
-    this.#parser = new ResponseParser(limits);
+    const { destination, connectTimeoutMs, headBytesMax } = this.#options;
+    this.#parser = new ResponseParser(headBytesMax);
     const socket = openSocket(destination, this);
     this.#socket = socket;
     const giveUp = () => {

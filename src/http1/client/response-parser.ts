@@ -8,26 +8,8 @@ import {
 import type { HeadError } from "../parse/head-parser.ts";
 import { type ParsedResponseHead, ResponseHeadParser } from "../parse/response-head-parser.ts";
 
-/**
- * Why bytes are no response: the errors of heads, of framings and of bodies; `unasked`: a 100 or a
- * 101, which the gateway never asks for; `interim_overflow`: more interim responses than the limits
- * allow.
- */
-export type ResponseError =
-  | Exclude<HeadError, "method">
-  | FramingError
-  | BodyError
-  | "unasked"
-  | "interim_overflow";
-
-export type ResponseLimits = {
-  /**
-   * The bytes of one head, status line and line ends included. Trailers have the same limit again.
-   */
-  readonly headBytesMax: number;
-  /** The most interim responses (102 to 199) before one final response. */
-  readonly interimMax: number;
-};
+/** Why bytes are no response. `unasked`: a 100 or a 101, which the gateway never asks for. */
+export type ResponseError = Exclude<HeadError, "method"> | FramingError | BodyError | "unasked";
 
 export type ResponseHead = ParsedResponseHead & {
   readonly framing: BodyFraming;
@@ -49,21 +31,20 @@ const OVER = 2;
 
 /** Parses responses to one request after another, however the bytes are split (RFC 9112 6.3). */
 export class ResponseParser {
-  readonly #limits: ResponseLimits;
+  readonly #headBytesMax: number;
   readonly #heads: ResponseHeadParser;
   readonly #body = new BodyParser();
   #phase = OVER;
   #toHead = false;
-  #interims = 0;
   /** The position where the last step stopped. */
   at = 0;
   interim: ParsedResponseHead | undefined;
   head: ResponseHead | undefined;
   error: ResponseError | undefined;
 
-  constructor(limits: ResponseLimits) {
-    this.#limits = limits;
-    const { headBytesMax } = limits;
+  /** A head has at most `headBytesMax`, status line and line ends included; so have the trailers. */
+  constructor(headBytesMax: number) {
+    this.#headBytesMax = headBytesMax;
     this.#heads = new ResponseHeadParser({ lineBytesMax: headBytesMax, headBytesMax });
   }
 
@@ -84,7 +65,6 @@ export class ResponseParser {
   start(method: string): void {
     this.#phase = HEAD;
     this.#toHead = method === "HEAD";
-    this.#interims = 0;
     this.head = undefined;
     this.#heads.next();
   }
@@ -118,8 +98,6 @@ export class ResponseParser {
 
   #takeInterim(head: ParsedResponseHead): ResponseStep {
     if (head.status < 102) return this.#fail("unasked");
-    this.#interims += 1;
-    if (this.#interims > this.#limits.interimMax) return this.#fail("interim_overflow");
     this.interim = head;
     this.#heads.next();
     return "interim";
@@ -149,8 +127,7 @@ export class ResponseParser {
   }
 
   #trailerLimits() {
-    const { headBytesMax } = this.#limits;
-    return { trailerBytesMax: headBytesMax, trailerCountMax: headBytesMax };
+    return { trailerBytesMax: this.#headBytesMax, trailerCountMax: this.#headBytesMax };
   }
 
   #fail(error: ResponseError): "wrong" {
