@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import { quoteValue } from "../../base/messages.ts";
 import { operationWindows } from "../../core/http/route.ts";
 import { meterPart } from "../../core/quota/meters.ts";
@@ -60,20 +61,18 @@ export function counterLabel(
   return limit === undefined ? counter : windowLabel(limit);
 }
 
-const known = new WeakMap<Config["environments"], Map<string, readonly Limit[]>>();
+const operationLimitsByName = memoize((environments: Config["environments"]) => {
+  return new Map(
+    environments.map((one) => {
+      return [one.name, operationWindows(servicesOf([one]).map(({ routes }) => routes))] as const;
+    }),
+  );
+});
 
 /** The windows of all operations of an environment. */
 export function environmentOperationLimits(
   environments: Config["environments"],
   environment: string,
 ): readonly Limit[] {
-  const byName = known.get(environments) ?? new Map<string, readonly Limit[]>();
-  known.set(environments, byName);
-  let limits = byName.get(environment);
-  if (limits === undefined) {
-    const own = environments.filter(({ name }) => name === environment);
-    limits = operationWindows(servicesOf(own).map(({ routes }) => routes));
-    byName.set(environment, limits);
-  }
-  return limits;
+  return operationLimitsByName(environments).get(environment) ?? [];
 }

@@ -1,5 +1,6 @@
 import { isIP } from "node:net";
-import { type AddressMatcher, addressGroup, addressMatcher, normalizeAddress } from "../address.ts";
+import { memoize } from "../../base/memoize.ts";
+import { addressGroup, addressMatcher, normalizeAddress } from "../address.ts";
 import type { Calendar } from "../quota/calendar.ts";
 import type { MeterWindow } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
@@ -206,12 +207,9 @@ function earlier(one: number | undefined, other: number | undefined): number | u
 }
 
 /** Built once for each list, because a record is replaced, never changed. */
-const known = new WeakMap<readonly string[], AddressMatcher>();
+const matcherOf = memoize((from: readonly string[]) => addressMatcher(from));
 
 /** Whether the key works from the client's address (docs/reference/keys.md#networks). */
 export function isKeyAllowedFrom({ from }: Pick<KeyRecord, "from">, client: string): boolean {
-  if (from.length === 0) return true;
-  const networks = known.get(from) ?? addressMatcher(from);
-  known.set(from, networks);
-  return networks(client);
+  return from.length === 0 || matcherOf(from)(client);
 }

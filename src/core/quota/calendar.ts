@@ -1,3 +1,4 @@
+import { memoize } from "../../base/memoize.ts";
 import { DAY_MS, type DaySpan } from "./days.ts";
 
 /**
@@ -94,17 +95,13 @@ export function changeAnchor(
   return { calendar: [...calendar, { day, fromMs }].slice(-ANCHORS_MAX) };
 }
 
-const texts = new WeakMap<Calendar, string>();
+const textOf = memoize((calendar: Calendar) => {
+  return calendar.map(({ day, fromMs }) => `${day}@${fromMs / DAY_MS}`).join();
+});
 
 /** The calendar as scripts of the store read it: "15@0,20@20802", from a day since 1970 on. */
 export function calendarText(calendar: Calendar | undefined): string {
-  if (calendar === undefined) return "";
-  let text = texts.get(calendar);
-  if (text === undefined) {
-    text = calendar.map(({ day, fromMs }) => `${day}@${fromMs / DAY_MS}`).join();
-    texts.set(calendar, text);
-  }
-  return text;
+  return calendar === undefined ? "" : textOf(calendar);
 }
 
 /** Whether two calendars have the same months. */

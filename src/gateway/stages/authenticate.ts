@@ -87,20 +87,16 @@ function authenticate(
 }
 
 /** Computed once for each record and set of plans. Both are replaced, never changed. */
-const known = new WeakMap<Environment["plans"], WeakMap<KeyRecord, Consumer>>();
+const consumersOf = memoize((_plans: Environment["plans"]) => new WeakMap<KeyRecord, Consumer>());
 
 function consumerOf({ plans }: Environment, key: KeyRecord, owner: AccountRecord): Consumer {
-  let ofPlans = known.get(plans);
-  if (ofPlans === undefined) {
-    ofPlans = new WeakMap();
-    known.set(plans, ofPlans);
-  }
-  let consumer = ofPlans.get(key);
+  const consumers = consumersOf(plans);
+  let consumer = consumers.get(key);
   if (consumer?.owner !== owner) {
     const plan = plans.get(owner.plan);
     const limits = plan === undefined ? [] : withCaps(limitsFor(plan, owner.limits), key);
     consumer = new Consumer(key, owner, limits);
-    ofPlans.set(key, consumer);
+    consumers.set(key, consumer);
   }
   return consumer;
 }
