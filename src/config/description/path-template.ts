@@ -1,4 +1,5 @@
 import { type PathMatching, parsePattern } from "../../core/http/path-pattern.ts";
+import { decodes } from "../../core/http/target.ts";
 
 /** The characters that arrive byte for byte as they are written (docs/reference/edge.md#target). */
 const LITERAL = /^(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})*$/;
@@ -34,13 +35,4 @@ function mistakeInSegment(part: string): string | undefined {
   }
   const isRefused = literals.some((text) => REFUSED_ESCAPE.test(text) || !decodes(text));
   return isRefused ? "such an escape never arrives" : undefined;
-}
-
-function decodes(text: string): boolean {
-  try {
-    decodeURIComponent(text);
-    return true;
-  } catch {
-    return false;
-  }
 }

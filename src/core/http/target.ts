@@ -39,13 +39,18 @@ export function validateTarget(
   if (form === undefined) return refuse("bad_request", "not this host's target");
   if (isOptions && form === "") return accept(SERVER);
   const raw = form || "/";
-  const question = raw.indexOf("?");
-  const path = question === -1 ? raw : raw.slice(0, question);
+  const path = pathOf(raw);
   if (AMBIGUOUS.test(path)) return refuse("bad_request", "ambiguous path");
   if (!path.includes("%")) return accept({ raw, path });
-  if (isBroken(path)) return refuse("bad_request", "ambiguous path");
+  if (!decodes(path)) return refuse("bad_request", "ambiguous path");
   const normal = path.replace(ESCAPE, normalEscape);
   return accept({ raw: `${normal}${raw.slice(path.length)}`, path: normal });
+}
+
+/** The part of a target before its query. */
+export function pathOf(target: string): string {
+  const question = target.indexOf("?");
+  return question === -1 ? target : target.slice(0, question);
 }
 
 function normalEscape(escaped: string): string {
@@ -81,8 +86,7 @@ export function withoutStrippedSlash(
 
 /** The length of the prefix that is stripped, in the spelling that the target has. */
 export function strippedLength(raw: string, stripPrefix: string): number {
-  const question = raw.indexOf("?");
-  const pathEnd = question === -1 ? raw.length : question;
+  const pathEnd = pathOf(raw).length;
   let end = 0;
   for (let left = stripPrefix.split("/").length - 1; left > 0; left--) {
     end = raw.indexOf("/", end + 1);
@@ -108,12 +112,12 @@ function withoutDefaultPort(authority: string, scheme: Scheme): string {
   return authority.replace(PORTS[scheme], "").toLowerCase();
 }
 
-/** Whether escapes are malformed, or do not decode to UTF-8. */
-function isBroken(path: string): boolean {
+/** Whether all escapes are well-formed and decode to UTF-8. */
+export function decodes(text: string): boolean {
   try {
-    decodeURIComponent(path);
-    return false;
-  } catch {
+    decodeURIComponent(text);
     return true;
+  } catch {
+    return false;
   }
 }

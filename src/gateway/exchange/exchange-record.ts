@@ -2,6 +2,7 @@ import type { CorsPolicy } from "../../core/http/cors.ts";
 import { fieldValues, type RequestHead } from "../../core/http/head.ts";
 import type { StandardRateLimit } from "../../core/http/rate-limit-fields.ts";
 import type { RouteMatch } from "../../core/http/route.ts";
+import { pathOf } from "../../core/http/target.ts";
 import type { AccountRecord, KeyRecord } from "../../core/keys/records.ts";
 import type { AnswerReader } from "../../core/meters/answer-reader.ts";
 import { type Holds, NO_METERS, type OperationMeter } from "../../core/quota/meters.ts";
@@ -224,9 +225,4 @@ export class ExchangeRecord {
   setReason(why: string | undefined): void {
     this.why ??= why;
   }
-}
-
-function pathOf(target: string): string {
-  const question = target.indexOf("?");
-  return question === -1 ? target : target.slice(0, question);
 }
