@@ -6,20 +6,13 @@ import { setFlagsFromString } from "node:v8";
 
 /** V8's own default is 8 s. */
 const PAUSE_MS = 600_000;
-/**
- * V8 14 (Node 26) has a separate setting for it. In earlier versions the old name covers this
- * pause.
- */
+/** Before V8 14 (Node 26), the setting of another pause covers this one. */
 const RENAMED_IN_V8 = 14;
 
 /**
- * Keeps compiled code over pauses of up to ten minutes. V8 frees memory once a process has been
- * idle for 8 s. If there are no requests, connections and responses at that time, it collects their
- * hidden classes. The code of some 190 functions goes with them, and the first half-second of
- * traffic after that takes twice the CPU (docs/decisions/hot-path.md). With the longer pause the
- * heap keeps its size until then. Call this only in Tollgate's own processes, because it holds for
- * the whole process. `v8` is the version of V8, because V8 complains on stderr about unknown
- * settings.
+ * Keeps compiled code over pauses of up to ten minutes, of which V8 drops a part after 8 s without
+ * requests (docs/decisions/hot-path.md). It holds for the whole process: only for Tollgate's own.
+ * `v8` is the version of V8, because V8 complains on stderr about unknown settings.
  */
 export function keepCompiledCode(v8: string): void {
   const isOld = Number.parseInt(v8, 10) < RENAMED_IN_V8;
@@ -31,10 +24,8 @@ export function keepCompiledCode(v8: string): void {
 const GROWTH = 16;
 
 /**
- * Has V8 grow the young generation to its full size in one step. V8 shrinks it to 1 MiB in a pause
- * of some ten seconds, and doubles it only when as much as it holds has survived collections.
- * Requests leave little that survives: without this the first 5,000 after a pause take four times
- * as many collections (docs/decisions/hot-path.md). Call this only in Tollgate's own processes.
+ * Has V8 grow the young generation, which it shrinks in pauses, to its full size in one step
+ * (docs/decisions/hot-path.md). It holds for the whole process: only for Tollgate's own.
  */
 export function growYoungGenerationAtOnce(): void {
   setFlagsFromString(`--semi-space-growth-factor=${GROWTH}`);
