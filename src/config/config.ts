@@ -149,10 +149,7 @@ export type LoadResult =
       readonly ok: true;
       readonly config: Config;
       readonly warnings: readonly Mistake[];
-      /**
-       * Absolute paths of all files that were read, the configuration first. Saving any of them
-       * causes a reload.
-       */
+      /** Absolute paths of the files read, the configuration first. A save of one reloads. */
       readonly files: readonly string[];
     }
   | {

@@ -29,9 +29,7 @@ export function addressMatcher(cidrs: readonly string[]): AddressMatcher {
   };
 }
 
-/**
- * Whether the text is an address, or an address with a prefix length: 10.0.0.0/8, 2001:db8::/32.
- */
+/** Whether the text is an address, or one with a prefix length: 10.0.0.0/8, 2001:db8::/32. */
 export function isCidr(text: string): boolean {
   const [, address = "", bits] = /^([0-9A-Fa-f:.]+)(?:\/(\d{1,3}))?$/.exec(text) ?? [];
   const version = isIP(address);

@@ -42,9 +42,7 @@ type ServeOptions = {
   readonly env: ProcessContext["env"];
   /** Formats log lines for a reader of stdout. If undefined, the lines are JSON. */
   readonly format?: ((lines: string) => string) | undefined;
-  /**
-   * Called before the gateway starts. The function that it returns is called if the start fails.
-   */
+  /** Called before the gateway starts. What it returns is called if the start fails. */
   readonly before?: (config: Config) => Promise<() => Promise<void>>;
   /** Called when the gateway serves. `print` writes to stdout, before any request line. */
   readonly ready?: (gateway: GatewayHandle, config: Config, print: (text: string) => void) => void;

@@ -4,9 +4,7 @@ import { readFile, stat } from "node:fs/promises";
 import { basename, dirname } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-/**
- * A save is complete when the file has not changed for this long, because editors write in steps.
- */
+/** A file that has not changed for this long is saved: editors write in steps. */
 const SETTLE_MS = 100;
 /** File systems stamp a change with the last tick of the kernel's clock. */
 const TICK_MS = 10;

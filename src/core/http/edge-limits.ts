@@ -1,7 +1,4 @@
-/**
- * Everything at the edge has a limit (docs/reference/edge.md#timeouts): bytes, counts and
- * milliseconds.
- */
+/** The limits of the edge (docs/reference/edge.md#timeouts): bytes, counts, milliseconds. */
 export type EdgeLimits = {
   readonly headerBytes: number;
   readonly headerCount: number;

@@ -18,9 +18,7 @@ const MEANING: ReadonlySet<string> = new Set([
 const FAMILIES =
   /^(?:accept|access-control|content|if|proxy|sec|ratelimit|x-consumer|x-forwarded|x-ratelimit)-|^ratelimit$/;
 
-/**
- * Whether a field, by its lower-case name, already has a meaning, so that it cannot carry a key.
- */
+/** Whether a field, by its lower-case name, has a meaning already, and so cannot carry a key. */
 export function hasMeaning(name: string): boolean {
   return MEANING.has(name) || FAMILIES.test(name);
 }

@@ -25,10 +25,7 @@ export function isHopByHop(name: string): boolean {
   return HOP_BY_HOP.has(name);
 }
 
-/**
- * Fields replaced for the backend, or not sent to it at all
- * (docs/reference/edge.md#request-fields).
- */
+/** Fields replaced for the backend, or not sent (docs/reference/edge.md#request-fields). */
 const NOT_FORWARDED = new Set([
   "authorization",
   "content-length",
@@ -77,10 +74,7 @@ export type ForwardedIdentity = {
 
 /** The gateway's name in Via: RFC 9110 7.6.3 allows a pseudonym. */
 const PSEUDONYM = "tollgate";
-/**
- * Several gateways in a row are fine. A request that passes this one more often than this is in a
- * loop.
- */
+/** Gateways in a row are fine, but a request that passes this one more often is in a loop. */
 const PASSES_MAX = 3;
 
 /** Whether a request loops. RFC 9110 7.6: a message must not be forwarded to oneself endlessly. */
@@ -97,10 +91,7 @@ export function isLoop({ names, rawHeaders }: Pick<RequestHead, "names" | "rawHe
 
 const NONE: ReadonlySet<string> = new Set();
 
-/**
- * The names that Connection nominates, in lower case. The values that nearly all clients send
- * nominate none.
- */
+/** The names that Connection nominates, in lower case: none in nearly all requests. */
 function nominated(names: readonly string[], raw: readonly string[]): ReadonlySet<string> {
   let set: Set<string> | undefined;
   for (let i = 0; i < names.length; i++) {
@@ -226,10 +217,7 @@ function capitalized(name: string): string {
   return name.replace(/(?:^|-)[a-z]/g, (start) => start.toUpperCase());
 }
 
-/**
- * Whether a client's own id is a plain token. Only then is it forwarded, so that no log carries
- * control characters.
- */
+/** Whether a client's own id is a plain token: no log is to carry control characters. */
 function isPlain(value: string): boolean {
   return value.length <= 128 && /^[\x21-\x7e]+$/.test(value);
 }

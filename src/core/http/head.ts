@@ -5,10 +5,7 @@ import { accept, type Result, refuse } from "../refusal.ts";
 import type { EdgeLimits } from "./edge-limits.ts";
 import { isMethod } from "./route.ts";
 
-/**
- * A request head as the parser returned it: names and values in turn, nothing merged, nothing
- * dropped.
- */
+/** A head as the parser returned it: names and values in turn, nothing merged or dropped. */
 export type RawRequestHead = {
   readonly method: string;
   readonly target: string;
@@ -20,9 +17,7 @@ export type RawRequestHead = {
 
 type RequestHeadLimits = Pick<EdgeLimits, "headerBytes" | "headerCount" | "urlBytes">;
 
-/**
- * A head that is safe to forward. `names` are the names in rawHeaders, in lower case and in order.
- */
+/** A head that is safe to forward. `names` are those of rawHeaders in order, in lower case. */
 export type RequestHead = RawRequestHead & {
   readonly names: readonly string[];
   readonly host: string;
@@ -98,10 +93,7 @@ function isHost(host: string): boolean {
   return (address === undefined || isIPv6(address)) && Number(port ?? 0) <= PORT_MAX;
 }
 
-/**
- * Validates the size of a head: the number of fields, their bytes with ": " and CRLF, and the
- * target.
- */
+/** Validates the fields of a head, by number and bytes with ": " and CRLF, and its target. */
 export function validateHeadSize(
   { rawHeaders, target }: RawRequestHead,
   limits: RequestHeadLimits,
@@ -136,10 +128,7 @@ function readFields(rawHeaders: readonly string[]): Result<Fields> {
   return accept({ names, single });
 }
 
-/**
- * The refusal for each framing that the parser could not read. The framing is not parsed again
- * here.
- */
+/** The refusal for each framing that the parser could not read. */
 const FRAMING_REFUSALS = {
   length_and_coding: refuse("bad_request", "both length and transfer coding"),
   coding_on_1_0: refuse("bad_request", "transfer coding on HTTP/1.0"),
@@ -191,9 +180,7 @@ export function normalizeHost(host: string): string {
   return shortestInBrackets(host.replace(/\.?(?::\d*)?$/, "").toLowerCase());
 }
 
-/**
- * The values of one field as they were sent, without blanks around them. `wanted` is in lower case.
- */
+/** The values of one field, as sent but for blanks around them. `wanted` is in lower case. */
 export function fieldValues(rawHeaders: readonly string[], wanted: string): string[] {
   const values: string[] = [];
   for (let i = 0; i < rawHeaders.length; i += 2) {

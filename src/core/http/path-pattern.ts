@@ -27,10 +27,7 @@ function withoutLooseParts(path: string): string {
 
 const TOKEN = /\{[^{}]*\}|[^{}]+/g;
 
-/**
- * Parses the segments of a template such as `/v1/pets/{petId}`. Its literals are written like the
- * path of a request.
- */
+/** Parses a template such as `/v1/pets/{petId}`, whose literals are written like paths. */
 export function parsePattern(
   template: string,
   matching: PathMatching = "exact",
@@ -59,10 +56,7 @@ export function isLiteral(pattern: readonly PatternSegment[]): boolean {
   return pattern.every((part) => typeof part === "string");
 }
 
-/**
- * Whether a path matches. `segments` are those of a comparable path. A name matches at least one
- * character.
- */
+/** Whether the segments of a comparable path match. A name takes at least one character. */
 export function fitsPattern(
   pattern: readonly PatternSegment[],
   segments: readonly string[],

@@ -8,9 +8,7 @@ import {
 } from "../quota/rate-limit-info.ts";
 import { usageStart, type WindowName } from "../quota/windows.ts";
 
-/**
- * The values of RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4).
- */
+/** RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers-10, 3 and 4). */
 export type StandardRateLimit = { readonly policy: string; readonly state: string };
 
 /** One window as both fields state it: lists of strings with parameters (RFC 9651 3.1 and 3.3). */
@@ -48,9 +46,7 @@ export function standardRateLimit(
   return fieldsOf(items, nowMs);
 }
 
-/**
- * The failure allowance of an address. It has one window and is named after its configuration key.
- */
+/** The failure allowance of an address, named after its configuration key. */
 export function allowanceRateLimit(
   { limit, remaining, resetMs }: RateLimitInfo,
   window: WindowName,

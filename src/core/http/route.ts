@@ -37,9 +37,7 @@ export type Operation = {
   readonly lifecycle: Lifecycle;
 };
 
-/**
- * `operations` is undefined if an environment has no description: every path under basePath passes.
- */
+/** Without a description `operations` is undefined: every path under basePath passes. */
 export type RouteTable = {
   readonly basePath: string;
   /** How paths are compared; absent: "exact". */
@@ -51,19 +49,14 @@ export type RouteTable = {
   readonly publicRoutes?: readonly RouteRule[];
 };
 
-/**
- * The windows that operations have of their own (docs/reference/plans.md#limits-of-an-operation).
- */
+/** The windows of operations (docs/reference/plans.md#limits-of-an-operation). */
 export function operationWindows(tables: readonly RouteTable[]): readonly Limit[] {
   return tables.flatMap(({ operations = [] }) => {
     return operations.flatMap(({ limits }) => limits?.windows ?? []);
   });
 }
 
-/**
- * The path of the first operation that needs only a GET and is not deprecated. Undefined if there is
- * none.
- */
+/** The path of the first operation that needs only a GET and is not deprecated. */
 export function examplePath(
   operations: readonly Pick<Operation, "method" | "template" | "lifecycle">[],
 ): string | undefined {
@@ -271,9 +264,7 @@ export const METHODS: readonly string[] = [
 
 const KNOWN: ReadonlySet<string> = new Set(METHODS);
 
-/**
- * Whether this is a known method. Methods are case-sensitive: `get` is not `GET` (RFC 9110 9.1).
- */
+/** Whether the method is known. `get` is not `GET` (RFC 9110 9.1). */
 export function isMethod(method: string): boolean {
   return KNOWN.has(method);
 }

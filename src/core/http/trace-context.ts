@@ -58,10 +58,7 @@ const TRACEPARENT_LENGTH = "traceparent".length;
 const TRACESTATE_LENGTH = "tracestate".length;
 
 const SAMPLED = 0x01;
-/**
- * Trace Context Level 2, 3.2.2.2: the trace id was made at random. This stays true when it is
- * passed on.
- */
+/** The trace id was made at random, which stays true (Trace Context Level 2, 3.2.2.2). */
 const RANDOM = 0x02;
 
 /**
@@ -95,9 +92,7 @@ const MEMBER =
   /^[a-z0-9][a-z0-9_\-*/@]{0,255}=[\x20-\x2b\x2d-\x3c\x3e-\x7e]{0,255}[\x21-\x2b\x2d-\x3c\x3e-\x7e]$/;
 const MEMBERS_MAX = 32;
 
-/**
- * Joins all fields to one list. Undefined if the list has no member, too many, or a malformed one.
- */
+/** All fields as one list; undefined if it has no member, too many, or a malformed one. */
 function stateOf(states: readonly string[]): string | undefined {
   const list = states.join(",");
   const members = list

@@ -80,10 +80,7 @@ function octetsFault(startAt: number, bodyLength: number): string | undefined {
   return sum === crc32(checked, bodyLength) ? undefined : "wrong checksum";
 }
 
-/**
- * Keys of another shape: `prefix`, then at least `min` of A-Z a-z 0-9 _ -
- * (docs/reference/keys.md#foreign-keys).
- */
+/** `prefix`, then at least `min` of A-Z a-z 0-9 _ - (docs/reference/keys.md#foreign-keys). */
 export type ForeignKeyFormat = { readonly prefix: string; readonly min: number };
 
 /** Whether a token has one of these shapes. */

@@ -25,9 +25,7 @@ export class AnswerReader {
   readonly #meters: readonly (readonly SourceReader[])[];
   readonly #bodies: BodyReader[] = [];
 
-  /**
-   * Reads at most `meteredBytes` bytes of a JSON body, and of each event of a stream.
-   */
+  /** Reads at most `meteredBytes` of a JSON body, and of each event of a stream. */
   constructor(meters: readonly OperationMeter[], head: AnswerHead, meteredBytes: number) {
     const kind = bodySource(head);
     this.#meters = meters.map(({ used }) => {

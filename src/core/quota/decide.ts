@@ -93,9 +93,7 @@ export type QuotaDecision = {
   readonly newBan?: NewBan;
   readonly strikes: number;
   readonly strikeDueMs: number;
-  /**
-   * A window or a ban from an impossible future was moved to the present. This deserves a log line.
-   */
+  /** A window or a ban from an impossible future was moved to the present: worth a log line. */
   readonly repaired: boolean;
   /** Each of these: the window at that place of `windows`, or the ban, and its start or its end before. */
   readonly moved?: readonly Move[];

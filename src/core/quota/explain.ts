@@ -128,9 +128,7 @@ export function explainRefusal(record: RefusalRecord, known?: KnownBan): Explana
   };
 }
 
-/**
- * A refusal because of a share has a wait of its own: the share is released before its window ends.
- */
+/** A share is released before its window ends, so a refusal because of one has a shorter wait. */
 function passesAt(
   { by, cost = 1, decidedAt = 0, windows = [], holds }: RefusalRecord,
   endsAt: number,

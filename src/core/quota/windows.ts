@@ -249,9 +249,7 @@ export type PlanOptions = {
    * announce.
    */
   readonly observe: readonly Limit[];
-  /**
-   * Units of these windows that the price includes, shortest first. Usage above them is overage.
-   */
+  /** Units that the price includes, shortest window first. Usage above them is overage. */
   readonly included: readonly Limit[];
   /** At most four, in the order of the file. */
   readonly meters: readonly PlanMeter[];

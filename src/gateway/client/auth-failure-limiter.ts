@@ -13,9 +13,7 @@ const RateLimiterMemory = createRequire(import.meta.url)(
   "rate-limiter-flexible/lib/RateLimiterMemory.js",
 ) as typeof library.RateLimiterMemory;
 
-/**
- * The number of slots that addresses share. The library has a timer for each key, so it is bounded.
- */
+/** Addresses share slots, because the library has a timer for each key. */
 const SLOTS = 65_536;
 
 /**

@@ -43,9 +43,7 @@ export type Service = {
   readonly upstreams: UpstreamPool;
   /** The environment's limits, overridden by those of the service. */
   readonly limits: EdgeLimits;
-  /**
-   * Removed from the front of a target before it is forwarded, and the prefix put there instead.
-   */
+  /** Removed from the front of a target that is forwarded, and the prefix put there instead. */
   readonly stripPrefix: string;
   readonly addPrefix: string;
 };
@@ -80,9 +78,7 @@ export type Environment = {
   readonly bans: BanPolicy | undefined;
   /** The terms of requests without a key to public operations; undefined if they need a key. */
   readonly publicPlan: PublicPlan | undefined;
-  /**
-   * The path at which a key may ask for its account's standing, in the form that `paths` compares.
-   */
+  /** The path of the standing of a key's account, in the form that `paths` compares. */
   readonly standing: string | undefined;
   readonly paths: PathMatching;
 };

@@ -149,9 +149,7 @@ export class ExchangeRecord {
     return this.environment?.keyHeaders ?? [];
   }
 
-  /**
-   * The account's standing by the decision; else the known one, or that of the address's allowance.
-   */
+  /** The account's standing by the decision, or as known; else the address's allowance. */
   get rateLimitInfo(): RateLimitInfo | undefined {
     return this.decision?.rateLimitInfo ?? this.#rateLimitInfo;
   }

@@ -21,9 +21,7 @@ export function readAnswerHead(
 
 const NONE: readonly MeterCharge[] = [];
 
-/**
- * The charges of a request that ended, by each of its meters (docs/reference/meters.md#settlement).
- */
+/** The charges of a request that ended, by meter (docs/reference/meters.md#settlement). */
 export function meterCharges(exchange: Exchange): readonly MeterCharge[] {
   const { meters, answerReader } = exchange;
   if (meters.length === 0) return NONE;

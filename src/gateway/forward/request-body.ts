@@ -61,9 +61,7 @@ export class RequestBody implements BodySink {
 
   // Called by the request.
 
-  /**
-   * A piece is sent when the whole read was judged, so a fault in it is found before any is sent.
-   */
+  /** A piece is sent once the whole read was judged, so that a fault is found before. */
   onBodyData(chunk: Buffer): void {
     this.#bytesLeft -= chunk.length;
     countForwardedBytes(chunk.length);

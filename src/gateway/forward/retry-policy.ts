@@ -6,9 +6,7 @@ import type { PickPreference, UpstreamPool } from "../upstreams/upstream-pool.ts
 const RETRIED: ReadonlySet<string> = new Set(["GET", "HEAD"]);
 /** The most upstreams that one request may find unreachable in one round. */
 const UNREACHED_MAX = 3;
-/**
- * The pause between two rounds over all upstreams, repeated for as long as `connectRetry` allows.
- */
+/** The pause between two rounds over all upstreams, as long as `connectRetry` allows them. */
 export const ROUND_MS = 100;
 const NONE: ReadonlySet<Upstream> = new Set();
 

@@ -68,9 +68,7 @@ function bodyOf({ method, framing }: RequestHead): OutgoingRequest["body"] {
   return TELL_EMPTY.has(method) ? 0 : undefined;
 }
 
-/**
- * The fields of the request to the upstream as a flat list, without Host and the framing fields.
- */
+/** The fields of the request to the upstream, flat, without Host and the framing fields. */
 export function upstreamFields(context: ForwardContext, trace: TraceFields | undefined): string[] {
   const { gateway, exchange, environment, service, head, caller } = context;
   return upstreamRequestFields(head, {

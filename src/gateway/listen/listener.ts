@@ -133,9 +133,7 @@ export class Listener implements ServerHandler {
     return this.#tunnels.size;
   }
 
-  /**
-   * Replaces the environments, their limits and their certificates for everything that comes later.
-   */
+  /** Replaces the environments, with their limits and certificates, for what comes later. */
   serve({ environments, filesMax }: ListenerEnvironments): void {
     this.#environments = environments;
     this.#filesMax = filesMax;

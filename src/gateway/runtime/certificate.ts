@@ -145,9 +145,7 @@ function attempt<T>(make: () => T, why: string): T {
 /** The start of a whole print: the last reading failed. */
 const REFUSED = "refused ";
 
-/**
- * A whole print changes with the rights of a file too, because these may be why it was refused.
- */
+/** A whole print changes with the rights of a file too: these may be why it was refused. */
 function printOf({ cert, key }: CertificateFiles, extent?: "whole"): string {
   const isWhole = extent === "whole";
   const prints = [cert, key].map((file) => printOfFile(file, isWhole)).join(", ");

@@ -33,9 +33,7 @@ export class HostAddresses {
     this.#ask = ask;
   }
 
-  /**
-   * The lookup function for node:net: the next address in turn, followed by the others if `all`.
-   */
+  /** The lookup of node:net: the next address in turn, followed by the others if `all`. */
   readonly lookup: LookupFunction = (_host, { all }, done) => {
     const answer = () => {
       const count = this.#known.length;

@@ -45,9 +45,7 @@ export class UpstreamPool {
     this.health = new PoolHealth(this.all, options, all);
   }
 
-  /**
-   * Called when its configuration is in force: its limit holds, for the requests of those before too.
-   */
+  /** Called when its configuration is in force: its limit holds for earlier requests too. */
   open(): void {
     for (const { load } of this.all) this.#allowAll(load);
   }
@@ -98,9 +96,7 @@ export class UpstreamPool {
     };
   }
 
-  /**
-   * Whether there is an upstream, in service or out, that this request has not found unreachable.
-   */
+  /** Whether some upstream, in service or out, was not found unreachable by this request. */
   hasOther(unreached: ReadonlySet<Upstream>): boolean {
     return this.all.some((upstream) => !unreached.has(upstream));
   }

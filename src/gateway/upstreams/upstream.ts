@@ -16,9 +16,7 @@ export type UpstreamPoolOptions = {
   readonly connectTimeoutMs: number;
   /** An idle connection is closed after this time, or earlier if the upstream says so. */
   readonly idleMsMax: number;
-  /**
-   * For https origins: the PEM to trust instead of the system's, and the name to verify and send.
-   */
+  /** For https: the PEM to trust in place of the system's, and the name to verify and send. */
   readonly ca: string | undefined;
   readonly serverName: string | undefined;
   /** The certificate of the gateway, with its chain and its private key, PEM. */

@@ -69,9 +69,7 @@ export class ClientConnection implements SocketEvents {
   #connectTimer: NodeJS.Timeout | undefined;
   #request: OutgoingRequest | undefined;
   #handler: ResponseHandler | undefined;
-  /**
-   * The head, until its first byte is sent: with the first piece of the body, if there is a body.
-   */
+  /** The head until it is sent, which is with the first piece of a body. */
   #heldHead: string | undefined;
   /**
    * Bytes of the body that are still to come; Infinity for a chunked body. It is -1 if there is no
@@ -295,9 +293,7 @@ export class ClientConnection implements SocketEvents {
     handler.onEnd();
   }
 
-  /**
-   * Expires a second earlier than the upstream says, so that no request meets a closing connection.
-   */
+  /** Expires a second before the upstream says, so that no request meets a closing connection. */
   #rest(keepAliveS: number | undefined): void {
     const { idleMsMax, elapsed } = this.#options;
     const saidMs = keepAliveS === undefined ? idleMsMax : keepAliveS * 1_000 - 1_000;

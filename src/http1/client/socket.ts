@@ -143,9 +143,7 @@ export function countOpen(socket: Socket, sockets: SocketCount): void {
 
 type Reading = TcpSocketConnectOpts & { readonly onread: OnReadOpts };
 
-/**
- * `onread` is documented for TLS as well, with decrypted bytes. The types do not declare it there.
- */
+/** Node documents `onread` for TLS too, with decrypted bytes. The types do not declare it. */
 function secure(to: Reading, tls: ConnectionOptions, session: Destination["session"]): Socket {
   const resumed = session?.ticket;
   const socket = connectTls({ ...tls, ...to, ...(resumed && { session: resumed }) });

@@ -34,9 +34,7 @@ export class FieldParser {
     this.#marked = 0;
   }
 
-  /**
-   * Reads from `at`. Returns where it stopped: after the fields, at a malformed byte, or at `to`.
-   */
+  /** Returns where it stopped: after the fields, at a malformed byte, or at `to`. */
   read(bytes: Buffer, at: number, to: number): number {
     let i = at;
     let state = this.#state;

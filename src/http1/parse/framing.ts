@@ -9,9 +9,7 @@ export type BodyFraming = number | "chunked" | "close";
  */
 export type FramingError = "length_and_coding" | "coding_on_1_0" | "coding" | "length";
 
-/**
- * The framing that the fields of a head announce, and whether the connection stays open after it.
- */
+/** The framing that a head announces, and whether the connection stays open after it. */
 export type FramingInfo = {
   /** Undefined if neither field is present. */
   readonly framing: number | "chunked" | FramingError | undefined;

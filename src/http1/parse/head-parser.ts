@@ -63,9 +63,7 @@ export abstract class HeadParser<Head> {
     this.begin();
   }
 
-  /**
-   * Reads from `at`. Returns where it stopped: after the head, at the malformed byte, or at `to`.
-   */
+  /** Returns where it stopped: after the head, at the malformed byte, or at `to`. */
   read(bytes: Buffer, at: number, to: number): number {
     if (this.error !== undefined || this.head !== undefined) return at;
     const end = this.#scan(bytes, at, to);
@@ -146,9 +144,7 @@ export abstract class HeadParser<Head> {
     this.head = this.headOf(text, from, this.#fields.decode(text, from));
   }
 
-  /**
-   * A head that arrived in pieces was checked on the way. Now it is parsed once more as a whole.
-   */
+  /** Parses a head as a whole that arrived in pieces, which were checked on the way. */
   #readWhole(): void {
     const { bytes, length } = this.#kept;
     this.#readBefore = 0;

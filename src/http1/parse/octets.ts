@@ -9,9 +9,7 @@ export const COLON = 0x3a;
 export const TOKEN_BYTES = new Uint8Array(256);
 /** 1 for each byte of a field value or a reason phrase: HTAB, SP, visible, and obs-text. */
 export const FIELD_VALUE_BYTES = new Uint8Array(256);
-/**
- * 1 for each byte of a request target: visible ASCII. The rest of its syntax is not checked here.
- */
+/** 1 for each byte of a request target, visible ASCII. Its syntax is not checked here. */
 export const TARGET_BYTES = new Uint8Array(256);
 
 for (const letter of "!#$%&'*+-.^_`|~") TOKEN_BYTES[letter.charCodeAt(0)] = 1;

@@ -17,17 +17,13 @@ export type BodySink = {
   onBodyEnd(): void;
 };
 
-/**
- * A request: its head is complete, and its body is delivered as it arrives once `read` is called.
- */
+/** A request whose head is complete. Its body is delivered as it arrives, from `read` on. */
 export class IncomingRequest implements ParsedRequestHead {
   readonly method: string;
   readonly target: string;
   readonly version: HttpVersion;
   readonly rawHeaders: string[];
-  /**
-   * The length of the body in bytes, or chunks. After an error nothing after the head is parsed.
-   */
+  /** The bytes of the body, or chunks. After an error nothing behind the head is parsed. */
   readonly framing: number | "chunked" | FramingError;
   /** Whether the client, or the framing, lets no other request follow on this connection. */
   readonly isLast: boolean;
@@ -64,9 +60,7 @@ export class IncomingRequest implements ParsedRequestHead {
     this.isLast = version === "1.0" || !isOpen;
   }
 
-  /**
-   * Whether its body is wanted now. Until `read` or `resume` the body waits and blocks its sender.
-   */
+  /** Whether its body is wanted now. Until then the body waits and blocks its sender. */
   get isFlowing(): boolean {
     return this.#flows;
   }

@@ -15,9 +15,7 @@ export const READING = {
   idle: { parses: true, limit: "idleTimeoutMs", onLate: "end" },
   head: { parses: true, limit: "headersTimeoutMs", onLate: "refuse" },
   body: { parses: true, limit: "requestTimeoutMs", onLate: "break" },
-  /**
-   * The request is complete or malformed. Bytes that the client sends ahead wait for the response.
-   */
+  /** The request is complete or malformed. Bytes sent ahead wait for the response. */
   ahead: { parses: true },
   /** The last response is sent or being sent. Bytes that arrive are discarded. */
   lingering: { parses: false, limit: "lingerMs", onLate: "end" },

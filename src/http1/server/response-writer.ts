@@ -103,9 +103,7 @@ export class ResponseWriter {
     this.#heldHead = `${head}\r\n`;
   }
 
-  /**
-   * Discards the head, so that another one can be sent. Returns false if some of it may be sent.
-   */
+  /** Makes room for another head. Returns false if some of this one may be sent. */
   discardHead(): boolean {
     if (this.#heldHead === "") return false;
     this.#heldHead = "";
@@ -124,9 +122,7 @@ export class ResponseWriter {
     this.#heldHead = "";
   }
 
-  /**
-   * Whether all bytes written so far were handed to the system: nothing here reads them any more.
-   */
+  /** Whether all bytes written so far were handed to the system, and are read no more. */
   get isFlushed(): boolean {
     return this.#heldHead === "" && this.#socket.writableLength === 0;
   }

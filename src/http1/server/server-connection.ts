@@ -24,9 +24,7 @@ export type ServerHandler = {
   errorResponse(error: RequestError, method: string): string;
   /** Called when the body of the current request is malformed or late: `request.error` says why. */
   onRequestError(request: IncomingRequest, writer: ResponseWriter): void;
-  /**
-   * Called when the last response is sent or being sent, and further bytes are read and discarded.
-   */
+  /** Called when the last response goes out, and further bytes are read and discarded. */
   onLinger(connection: ServerConnection): void;
 };
 
@@ -38,9 +36,7 @@ export type ServerHandler = {
  */
 export class ServerConnection {
   readonly socket: Socket;
-  /**
-   * Set by the owner: when it last brought a request that counts as use, on the clock of `tick`.
-   */
+  /** When it last brought a request that its owner counts as use, on the clock of `tick`. */
   usedMs = 0;
   /** When the head of the current request began, if it did not come whole in one read. */
   headBeganMs: number | undefined;
@@ -55,9 +51,7 @@ export class ServerConnection {
   #reading: Reading = READING.connected;
   /** The writing side: the current response with its request. It keeps its own state. */
   #writing: ResponseWriter | undefined;
-  /**
-   * Whether bytes are being parsed. Actions that callbacks ask for wait until the parser returns.
-   */
+  /** While bytes are parsed, actions that callbacks ask for wait until the parser returns. */
   #isParsing = false;
   /** While bytes are parsed: how many of them are left. */
   #bytesBehind = 0;

@@ -5,9 +5,7 @@ export type ServerLimits = HeadSizeLimits & {
   /** Fields of a head and its trailers together. Each counts its name, its value, `: ` and CRLF. */
   readonly fieldBytesMax: number;
   readonly fieldCountMax: number;
-  /**
-   * The most bytes that may wait, behind a request or of an unread body, before the socket pauses.
-   */
+  /** The bytes that may wait, behind a request or of its body, before the socket pauses. */
   readonly aheadBytesMax: number;
   /** From the first byte of a head, or of a connection, to the end of that head. */
   readonly headersTimeoutMs: number;
@@ -15,9 +13,7 @@ export type ServerLimits = HeadSizeLimits & {
   readonly requestTimeoutMs: number;
   /** From a response to the first byte of the next request. */
   readonly idleTimeoutMs: number;
-  /**
-   * How long input is read after the last response, in all and without a byte, so that it arrives.
-   */
+  /** How long input is read after the last response, in all and without a byte. */
   readonly lingerMs: number;
   readonly lingerIdleMs: number;
 };

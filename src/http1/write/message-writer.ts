@@ -24,9 +24,7 @@ export function encodeFields(fields: readonly string[]): string {
   return lines;
 }
 
-/**
- * Returns a part of a request line, or a Host, unchanged. Throws if it would end the line or part.
- */
+/** Returns a part of a request line, or a Host. Throws if it would end the line or part. */
 export function checkLinePart(part: string): string {
   if (part === "" || UNFIT_PART.test(part)) {
     throw new Error(

@@ -2,20 +2,14 @@ import { fstatSync, write as writeFile } from "node:fs";
 import { Socket } from "node:net";
 import type { LogEvent } from "../../telemetry/log/log.ts";
 
-/**
- * The line of a request is written within 200 ms of its end (docs/reference/http.md#request-line).
- */
+/** A request has its line within 200 ms of its end (docs/reference/http.md#request-line). */
 const FLUSH_MS = 50;
-/**
- * A write costs a system call and a thread, so the timer flushes, except under a flood of lines.
- */
+/** A write costs a system call and a thread, so the timer flushes, but for a flood of lines. */
 const CHUNK_BYTES = 256 * 1024;
 /** The most bytes that UTF-8 takes for one UTF-16 unit. */
 const BYTES_PER_CHARACTER_MAX = 3;
 const RETRY_MS = 100;
-/**
- * The most bytes that wait if the reader does not read. Lines beyond that are dropped and counted.
- */
+/** The most bytes that wait for a reader. Lines beyond that are dropped and counted. */
 const WAITING_BYTES_MAX = 8 * 1024 ** 2;
 /** Lines wait this long for space on a disk. After that they are dropped and counted. */
 const HELD_MS = 1_000;

@@ -100,9 +100,7 @@ type EndCause = ShutdownCause | "SIGHUP";
  */
 type ShutdownAction = "drain" | "end" | "same";
 
-/**
- * The same signal within this time is a duplicate that came by way of the terminal and the parent.
- */
+/** Within this time the same signal is a duplicate, by way of the terminal and the parent. */
 const REPEAT_MS = 100;
 /** npm passes on a signal that the terminal has sent to the whole group already, sometimes late. */
 const REPEAT_UNDER_NPM_MS = 500;

@@ -151,9 +151,7 @@ class Supervisor implements DataPlane {
     };
   }
 
-  /**
-   * This process has read and checked the configuration once, so no mistake reaches the workers.
-   */
+  /** The configuration was checked in this process, so no mistake reaches the workers. */
   async applyConfig({ to }: ConfigChange): Promise<Rollout> {
     const rollout = await this.#workers.pool.reload(to);
     if (rollout.applied) {

@@ -1,7 +1,4 @@
-/**
- * More losses than this in a minute are a loop. Each further start waits twice as long as the one
- * before.
- */
+/** More losses than this in a minute are a loop, in which each start waits twice as long. */
 const LOSSES_MAX = 5;
 const WITHIN_MS = 60_000;
 const BACKOFF_MS = 1_000;

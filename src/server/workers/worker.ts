@@ -31,9 +31,7 @@ const TELL_MS = 500;
 /** The supervisor waits a little longer than this. */
 const LAST_LINES_MS = 500;
 
-/**
- * Runs one process of several: everything except the admin listener, as the supervisor commands.
- */
+/** Runs one process of several, without the admin listener, as the supervisor commands. */
 export async function runWorker(context: ProcessContext): Promise<number> {
   const channel = openChannel();
   if (channel === undefined) {
