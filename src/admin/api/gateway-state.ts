@@ -1,3 +1,4 @@
+import { formatCount } from "../../base/messages.ts";
 import { maskedConfig } from "../../config/queries/masked-config.ts";
 import { plansReport } from "../../config/queries/plans-report.ts";
 import { gatewayReports } from "../../telemetry/gateway-status.ts";
@@ -62,10 +63,6 @@ export async function reloadConfig({ deps }: ApiRequest): Promise<AdminResponse>
     const message = `The old configuration stays in force: ${reasons.join("; ")}`;
     return problemResponse("reload_refused", message, { more: { reasons } });
   }
-  const message = `The old configuration stays in force: the new one has ${counted(mistakes.length)}`;
+  const message = `The old configuration stays in force: the new one has ${formatCount(mistakes.length, "mistake")}`;
   return problemResponse("config_invalid", message, { more: { mistakes } });
-}
-
-function counted(mistakes: number): string {
-  return mistakes === 1 ? "1 mistake" : `${mistakes} mistakes`;
 }
