@@ -16,7 +16,11 @@ export class ReadingHistory {
   readonly #timer: NodeJS.Timeout;
 
   constructor(read: () => DashboardStats) {
-    const note = () => this.#readings.add(readingOf(read()));
+    const note = () => {
+      const { atMs, answered, ownAnswers, bans, durations } = read();
+      const { counts, sum } = durations;
+      this.#readings.add({ atMs, answered, ownAnswers, bans, durations: { counts, sum } });
+    };
     note();
     this.#timer = setInterval(note, EVERY_MS).unref();
   }
@@ -29,9 +33,4 @@ export class ReadingHistory {
   close(): void {
     clearInterval(this.#timer);
   }
-}
-
-function readingOf({ atMs, answered, ownAnswers, bans, durations }: DashboardStats): Reading {
-  const { counts, sum } = durations;
-  return { atMs, answered, ownAnswers, bans, durations: { counts, sum } };
 }

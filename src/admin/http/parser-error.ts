@@ -68,7 +68,9 @@ function endAfter(
   discard(socket);
   const end = () => {
     socket.end();
-    lingerThenDestroy(socket);
+    // The connection ends when the client ends it, or after a second.
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS);
+    socket.once("close", () => clearTimeout(timer));
   };
   if (response === undefined) {
     if (socket.writable) writeLast(socket, answer);
@@ -84,12 +86,6 @@ function writeLast(socket: Duplex, { status, type, body, fields }: AdminResponse
   ];
   const lines = all.flatMap((value, i) => (i % 2 === 0 ? [`${value}: ${all[i + 1]}\r\n`] : []));
   socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
-}
-
-/** The connection ends when the client ends it, or after a second. */
-function lingerThenDestroy(socket: Duplex): void {
-  const timer = setTimeout(() => socket.destroy(), LINGER_MS);
-  socket.once("close", () => clearTimeout(timer));
 }
 
 /**

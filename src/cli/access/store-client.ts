@@ -98,7 +98,9 @@ function storedAccounts(stores: Stores): AccountOperations {
     const found = await findAccountBySelector({ quotas, config }, keys.records(), selector);
     if (!found.ok) return notFound(found);
     const report = await read(found.subject);
-    return report === undefined ? noPlan(found.subject) : given(report);
+    if (report !== undefined) return given(report);
+    const { account, plan } = found.subject;
+    return refused(`Account ${account} is on plan ${plan}, which is not configured`);
   };
   const usage = (selector: AccountSelector) =>
     reportOf(selector, (subject) => usageOf(quotas, config, subject));
@@ -241,10 +243,6 @@ async function answered<T>(
   } catch (error) {
     return refused(storeError(config, error));
   }
-}
-
-function noPlan({ account, plan }: UsageSubject): OperationResult<never> {
-  return refused(`Account ${account} is on plan ${plan}, which is not configured`);
 }
 
 function notFound({ because, message }: NotFound): OperationResult<never> {

@@ -56,8 +56,10 @@ export class Incidents {
     const stopped = this.processes.event(name, line);
     if (name === "serving") this.configs.taken(line.config, atMs);
     else if (name === "config_reloaded") this.configs.taken(line.hash, atMs);
-    else if (name === "charges_uncertain") this.#addUncertain(line, atMs);
-    else if (name === "charges_lost") this.#addLost(line, atMs);
+    else if (name === "charges_uncertain") {
+      for (const [id, units] of unitsByAccount(line) ?? [])
+        this.#uncertain.push({ id, units, atMs });
+    } else if (name === "charges_lost") this.#addLost(line, atMs);
     else if (name === "store_away") {
       for (const bucket of bucketsOf(line)) this.#beginOutage(gateway, bucket, atMs);
     } else if (name === "store_back") {
@@ -186,10 +188,6 @@ export class Incidents {
     });
   }
 
-  #addUncertain(line: LoggedEvent, atMs: number): void {
-    for (const [id, units] of unitsByAccount(line) ?? []) this.#uncertain.push({ id, units, atMs });
-  }
-
   /**
    * Lost charges were admitted since the store went away, or its file was not written, which may have
    * been on the day before. Older lines do not name the gateway: then it is the store of any.
@@ -204,7 +202,8 @@ export class Incidents {
     const isUnnamed = accounts === undefined && line.worker === undefined;
     const unwrittenMs = this.#unwrittenMs.get(gateway) ?? atMs;
     const sinceMs = isUnnamed ? atMs : Math.min(atMs, unwrittenMs, ...since);
-    this.#lost.push({ units: unitsOf(line), accounts, sinceMs, atMs });
+    const units = Number.isSafeInteger(line.units) ? (line.units as number) : 0;
+    this.#lost.push({ units, accounts, sinceMs, atMs });
   }
 }
 
@@ -217,10 +216,6 @@ function unitsByAccount({ accounts }: LoggedEvent): Map<string, number> | undefi
     if (id !== undefined) found.set(id, (found.get(id) ?? 0) + Number(units));
   }
   return found;
-}
-
-function unitsOf({ units }: LoggedEvent): number {
-  return Number.isSafeInteger(units) ? (units as number) : 0;
 }
 
 /** The parts of the store that a line is about: buckets of a Cluster, or "all". */

@@ -78,13 +78,18 @@ export function openOtlpExporter(
   const resource = resourceOf(settings, source);
   const agent = agentFor(settings);
   const sending = { httpAgentOptions: () => agent, timeoutMillis: ANSWER_MS_MAX };
-  const urlFor = (signal: string) => ({ ...sending, url: under(settings.otlp, signal) });
+  const urlFor = (signal: string) => ({
+    ...sending,
+    url: `${settings.otlp.replace(/\/+$/, "")}/${signal}`,
+  });
   const queue = new SpanQueue(new OTLPTraceExporter(urlFor("v1/traces")), (why) => {
     onSent("traces", why);
   });
+  const { sample } = settings;
+  const root = sample === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(sample);
   const tracers = new TracerProvider({
     resource,
-    sampler: new ParentBasedSampler({ root: rootSampler(settings) }),
+    sampler: new ParentBasedSampler({ root }),
     spanProcessors: [queue],
   });
   const reader = new PeriodicExportingMetricReader({
@@ -126,10 +131,6 @@ class ReportingMetricExporter extends OTLPMetricExporter {
   }
 }
 
-function rootSampler({ sample }: TelemetrySettings) {
-  return sample === 1 ? new AlwaysOnSampler() : new TraceIdRatioBasedSampler(sample);
-}
-
 /**
  * The resource attributes. OTEL_RESOURCE_ATTRIBUTES adds to them, and names the service if the
  * configuration does not.
@@ -153,10 +154,6 @@ function resourceOf({ serviceName }: TelemetrySettings, source: TelemetrySource)
 function agentFor({ otlp }: TelemetrySettings): Agent {
   const options = { keepAlive: true };
   return otlp.startsWith("https:") ? new HttpsAgent(options) : new HttpAgent(options);
-}
-
-function under(base: string, path: string): string {
-  return `${base.replace(/\/+$/, "")}/${path}`;
 }
 
 /**

@@ -27,7 +27,9 @@ export function* encodeKeyFile(
   setAside: readonly DamagedRecord[] = [],
   id?: string,
 ): Generator<string> {
-  const present = new Set<unknown>(setAside.length === 0 ? [] : everyOne(records));
+  const present = new Set<unknown>(
+    setAside.length === 0 ? [] : [...records.keys, ...records.accounts],
+  );
   const kept = new Set<unknown>(setAside.map((each) => each.kept));
   const raw = (kind: DamagedRecord["kind"]) =>
     setAside
@@ -41,10 +43,6 @@ export function* encodeKeyFile(
     kept.has(account) ? undefined : encodeAccount(account);
   yield* listText(records.accounts, accountOf, raw("account"));
   yield `${TAIL}\n`;
-}
-
-function everyOne({ keys, accounts }: Records): readonly unknown[] {
-  return [...keys, ...accounts];
 }
 
 function* listText<T>(

@@ -19,7 +19,8 @@ export async function withLostWrite(
   now: Records,
 ): Promise<Records | undefined> {
   const { keys, accounts } = changes;
-  if (hasChanges(changes, now)) return now;
+  if (hasAll(keys, now.keys, encodeKey) && hasAll(accounts, now.accounts, encodeAccount))
+    return now;
   const isSame =
     isUntouched(keys, now.keys, encodeKey) &&
     isUntouched(accounts, now.accounts, encodeAccount) &&
@@ -29,11 +30,6 @@ export async function withLostWrite(
     keys: await mergeById(now.keys, keys.made, idsOf(keys.gone)),
     accounts: await mergeById(now.accounts, accounts.made, idsOf(accounts.gone)),
   };
-}
-
-/** Whether the records are as they are after the changes, by content. */
-function hasChanges({ keys, accounts }: RecordChanges, now: Records): boolean {
-  return hasAll(keys, now.keys, encodeKey) && hasAll(accounts, now.accounts, encodeAccount);
 }
 
 /** A key of an account that was there needs that account as it was, and no number for a cap. */

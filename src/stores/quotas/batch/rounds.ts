@@ -46,7 +46,9 @@ export class Rounds {
       },
       failed: (queue, failure) => {
         this.#calls.tellEnd(queue, failure);
-        this.#failAll(queue);
+        while (queue.requests.length + queue.strikes.length > 0) {
+          for (const merged of takeBatch(queue)) decided.fail(merged);
+        }
       },
     });
   }
@@ -136,12 +138,5 @@ export class Rounds {
       return false;
     }
     return this.#precedingWork.isOver(queue);
-  }
-
-  /** Decides all that wait in the queue without the store. */
-  #failAll(queue: CallQueue): void {
-    while (queue.requests.length + queue.strikes.length > 0) {
-      for (const merged of takeBatch(queue)) this.#decided.fail(merged);
-    }
   }
 }

@@ -120,7 +120,10 @@ export class MemoryQuotaStore implements QuotaStore {
     for (const { state, cause, ...name } of saved) {
       this.#accounts.add(name, newAccountEntry(state, cause));
     }
-    this.#timer = setInterval(() => this.#tick(), everyMs).unref();
+    this.#timer = setInterval(() => {
+      this.#accounts.sweep(this.#bans, this.#now());
+      this.#saver.start();
+    }, everyMs).unref();
   }
 
   charge(accountRef: AccountRef, quotaRequest: QuotaRequest): ChargeResult {
@@ -342,11 +345,6 @@ export class MemoryQuotaStore implements QuotaStore {
     } finally {
       this.#release();
     }
-  }
-
-  #tick(): void {
-    this.#accounts.sweep(this.#bans, this.#now());
-    this.#saver.start();
   }
 
   *#saved(): Generator<SavedAccount> {

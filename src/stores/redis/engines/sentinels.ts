@@ -197,7 +197,9 @@ class WatchedSentinel {
       throw unreadableFailure("it is that of another command");
     }
     if (!Array.isArray(master)) return { master: undefined };
-    const promoted = (replicas as readonly (readonly string[])[]).find(isPromoted);
+    const promoted = (replicas as readonly (readonly string[])[]).find((replica) => {
+      return replicaMember(replica, "flags").split(",").includes("promoted");
+    });
     return {
       master: toAddress(master[0], master[1]),
       promoted: promoted && addressOfReplica(promoted),
@@ -237,10 +239,6 @@ export function replicaMember(replica: readonly string[], name: string): string 
 
 export function addressOfReplica(replica: readonly string[]): string {
   return toAddress(replicaMember(replica, "ip"), replicaMember(replica, "port"));
-}
-
-function isPromoted(replica: readonly string[]): boolean {
-  return replicaMember(replica, "flags").split(",").includes("promoted");
 }
 
 /** The address as a Sentinel writes it, as `host:port`. */

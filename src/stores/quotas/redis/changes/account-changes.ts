@@ -165,7 +165,9 @@ export class AccountChanges {
     const { decisionCache } = this.#options;
     const call = decisionCache.beginCall();
     const learned = accountRefs.map(async (accountRef) => {
-      const read = await this.#readBan(accountRef).catch(() => this.#recentBan(accountRef));
+      const read = await this.#readBan(accountRef).catch(() =>
+        this.#toldBans.recent(accountId(accountRef), this.#latestNow(accountRef)),
+      );
       // It changed meanwhile, so that its ban may be another one.
       if (isInvalidated(call, accountId(accountRef))) return this.#learnBans([accountRef]);
       if (read !== undefined)
@@ -191,10 +193,6 @@ export class AccountChanges {
 
   #latestNow(accountRef: AccountRef): number {
     return this.#options.quotaClient.clockOf(bucketOf(accountRef)).latestNow();
-  }
-
-  #recentBan(accountRef: AccountRef): RecentBan | undefined {
-    return this.#toldBans.recent(accountId(accountRef), this.#latestNow(accountRef));
   }
 
   async #readBan(accountRef: AccountRef): Promise<RecentBan | undefined> {

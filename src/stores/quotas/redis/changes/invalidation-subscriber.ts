@@ -72,7 +72,11 @@ export class InvalidationSubscriber {
     this.#options = options;
     this.#channel = channel;
     this.#log = new MessageLog(link, channel.logKey, tellDenied);
-    const heard = { message: (text: string) => this.#hear(text), up: () => this.#hearAgain() };
+    const up = () => {
+      this.#isUnsure = true;
+      void this.#poll();
+    };
+    const heard = { message: (text: string) => this.#hear(text), up };
     const { name } = channel;
     this.#subscription = link.subscribe(name, tellingRefused(tellDenied, name, heard));
     void link.tried.then(() => this.#poll()).finally(() => this.#pollLater());
@@ -85,11 +89,6 @@ export class InvalidationSubscriber {
 
   #isOwn(name: string): boolean {
     return name.split(".", 1)[0] === this.#channel.origin;
-  }
-
-  #hearAgain(): void {
-    this.#isUnsure = true;
-    void this.#poll();
   }
 
   #hear(text: string): void {

@@ -4,7 +4,7 @@ import type { RedisNode } from "../../../redis/link.ts";
 import { scanKeys } from "../../../redis/scan-keys.ts";
 import { parseTime } from "../../../redis/store-clock.ts";
 import { withTimeout } from "../../../redis/store-failure.ts";
-import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
+import { accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
 import type { DecisionCache } from "../../batch/decision-cache.ts";
 import type { AccountBan, OnMissing } from "../../quota-store.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
@@ -45,7 +45,7 @@ async function* bansOn(
   quotaClient: QuotaClient,
   now: Now,
 ): AsyncGenerator<[string, AccountBan]> {
-  const nowMs = now ? now() : await timeOf(node);
+  const nowMs = now ? now() : parseTime(await withTimeout(node.send("time", []), REPLY_LATE_MS));
   const pages = scanKeys(node, quotaClient.prefix, { pattern: ":{*}:*:*", type: "hash" });
   for await (const keys of pages) yield* await bansOf(quotaClient, keys, nowMs);
 }
@@ -57,19 +57,11 @@ async function bansOf({ ask, prefix }: QuotaClient, keys: readonly string[], now
       const text = await ask("hget", key, ["b"]);
       const stored = typeof text === "string" ? parseBan(text) : undefined;
       const ban = banAt(stored && presentBan(stored, nowMs), nowMs);
-      const accountRef = accountOf(key, prefix);
+      // The prefix may hold colons too.
+      const accountRef = parseAccountId(key.slice(key.indexOf(":", prefix.length + 1) + 1));
       if (ban === undefined || !accountRef.environment || !accountRef.account) return;
       found.push([accountId(accountRef), { ...accountRef, ban, leftMs: ban.untilMs - nowMs }]);
     }),
   );
   return found;
-}
-
-/** The account of a key that `accountKey` made; the prefix may hold colons too. */
-function accountOf(key: string, prefix: string): AccountRef {
-  return parseAccountId(key.slice(key.indexOf(":", prefix.length + 1) + 1));
-}
-
-async function timeOf(node: RedisNode): Promise<number> {
-  return parseTime(await withTimeout(node.send("time", []), REPLY_LATE_MS));
 }
