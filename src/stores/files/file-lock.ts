@@ -101,10 +101,7 @@ async function whyRefused(file: string, target: string): Promise<string> {
   return `this user may not write it. Give it the owner of ${target} (chown --reference)`;
 }
 
-/**
- * SQLite opens a file that it may not write for reading, and shares that lock. Writing proves that
- * the lock is exclusive.
- */
+/** SQLite shares the lock of a file that it may not write. Writing proves it exclusive. */
 function tryLock(file: string): FileLock | "busy" | "refused" {
   let database: DatabaseSync | undefined;
   try {

@@ -2,10 +2,7 @@ import type { Config } from "../../config/config.ts";
 import type { AccountRef } from "../quotas/account-ref.ts";
 import type { AccountBan, MissingPart, OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
-/**
- * Every ban in force: none if bans are off, because a store keeps the bans that it has until a reload
- * turns them on again.
- */
+/** Every ban in force: none while bans are off, though a store keeps those that it has. */
 export async function activeBans(
   quotas: Pick<QuotaAdmin, "bans">,
   { bans }: Pick<Config, "bans">,

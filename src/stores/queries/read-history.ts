@@ -130,10 +130,7 @@ async function readDays(
   return found;
 }
 
-/**
- * The plan of the last day decides the units in the price of the month
- * (docs/reference/history.md#overage).
- */
+/** The plan of the last day prices the units of the month (docs/reference/history.md#overage). */
 function withOverage(
   reports: readonly DayReport[],
   includedOf: (plan: string) => number | undefined,

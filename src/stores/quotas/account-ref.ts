@@ -30,10 +30,7 @@ export function parseAccountId(id: string): AccountRef {
   return { environment: id.slice(0, colon), account: id.slice(colon + 1) };
 }
 
-/**
- * Whether the account is a client address, under which requests without a key are counted. Such an
- * account has no history.
- */
+/** Whether requests without a key are counted under it. A client address has no history. */
 export function isAddressAccount({ account }: AccountRef): boolean {
   return isAddressName(account);
 }

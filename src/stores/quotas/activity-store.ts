@@ -31,10 +31,7 @@ export type AddedCalls = {
 export interface ActivityStore {
   /** Adds to the history of the accounts. Returns those that were not added, for a later call. */
   addRefused(refused: readonly RefusalCount[]): Promise<readonly RefusalCount[]>;
-  /**
-   * Remembers the last day of each key. Rejects if the store is unreachable; a repeated call does
-   * no harm.
-   */
+  /** Remembers the last day of each key, once more too. Rejects if the store is unreachable. */
   addUsed(used: readonly KeyUse[]): Promise<void>;
   /**
    * Adds calls of deprecated operations, about a thousand by one command, which has all neighbours of

@@ -18,10 +18,7 @@ export type UncertainCharge = {
   readonly meters?: readonly MeterUse[];
 };
 
-/**
- * Logs charges that are uncertain, if they have units at all. Returns their units, without those of
- * meters.
- */
+/** Logs uncertain charges that have units. Returns these, without those of meters. */
 export function reportUncertain(
   report: Reporter,
   store: string,

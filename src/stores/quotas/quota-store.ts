@@ -55,10 +55,7 @@ export type LateBan = {
 /** The reason for no answer: the store is unreachable and `onStoreFailure` is `deny`. */
 export type StoreUnavailable = { readonly unavailable: true };
 
-/**
- * The parts of the configuration that apply while the store is unreachable
- * (docs/reference/store.md#away).
- */
+/** The configuration for an unreachable store (docs/reference/store.md#away). */
 export type FailurePolicy = {
   readonly onStoreFailure: "local" | "deny" | "allow";
   readonly expectedGateways: number;

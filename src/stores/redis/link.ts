@@ -75,10 +75,7 @@ export type Link = {
    * the same. Rejects with StoreFailure while it cannot be known.
    */
   master(): Promise<string>;
-  /**
-   * Why there may be more than one master, or none, in the words of the Sentinels; undefined if
-   * there is one.
-   */
+  /** Why there may not be one master, in the words of the Sentinels; undefined if there is. */
   split(): string | undefined;
   /** Subscribes on a separate connection. `restart` subscribes again on a new one. */
   subscribe(channel: string, subscriber: Subscriber): { restart(): void };

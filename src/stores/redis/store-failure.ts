@@ -124,10 +124,7 @@ export function lacksReason({ message }: StoreFailure): boolean {
   return [NO_CONNECTION, LOST, CLOSED].some((why) => message.endsWith(why));
 }
 
-/**
- * The error of the client library in plain words. ioredis attaches the command's arguments to its
- * errors; they are left out.
- */
+/** The error in plain words: ioredis attaches the command's arguments to its errors. */
 export function toStoreFailure(error: unknown): StoreFailure {
   if (error instanceof StoreFailure) return error;
   const { name, message, code } = error as Partial<NodeJS.ErrnoException>;

@@ -298,10 +298,7 @@ export function withBan(
   return { ...counted, refusal: { ...counted.refusal, ...banned } };
 }
 
-/**
- * The decision of which nothing but the ban refuses; undefined if nothing is left, because it has no
- * ban.
- */
+/** The decision of which nothing but the ban refuses; undefined if it has no ban. */
 export function onlyBan(outdated: CachedDecision): CachedDecision | undefined {
   const { bans, trip, era, refusal: { ban, isTold } = NO_REFUSAL } = outdated;
   if (ban === undefined) return undefined;
@@ -328,10 +325,7 @@ const NO_REFUSAL: RefusalDetails = {
   told: undefined,
 };
 
-/**
- * Whether the decision refuses nothing, so that only the counts of the running windows must be
- * kept.
- */
+/** Whether the decision refuses nothing: only the counts of running windows must be kept. */
 function isOrdinary({ nowMs, windows, ban, strikes }: QuotaDecision, cost: number): boolean {
   if (ban !== undefined || strikes > 0) return false;
   for (const usage of windows) {

@@ -25,10 +25,7 @@ import {
 import { findLossIn } from "./lost-count.ts";
 import { SettlingMeters } from "./settling-meters.ts";
 
-/**
- * The accounts invalidated since a call was sent: its decisions about them are outdated. Nearly
- * always there are none.
- */
+/** The accounts invalidated since a call was sent, whose decisions are outdated. */
 export type InvalidatedAccounts = { ids: Set<string> | undefined; readonly era: number };
 
 /** Means every account; no account has this name. */
@@ -50,8 +47,7 @@ export class DecisionCache {
   /** Client addresses have a place of their own, so that no number of them drops an account. */
   readonly #addresses = new AgingMap<CachedDecision>(ADDRESSES);
   /**
-   * An array, because a Set that grows and shrinks with each call keeps garbage alive
-   * (docs/decisions/hot-path.md).
+   * A Set that grows and shrinks with each call keeps garbage alive (docs/decisions/hot-path.md).
    */
   readonly #underWay: InvalidatedAccounts[] = [];
   readonly settlingMeters = new SettlingMeters();
@@ -76,10 +72,7 @@ export class DecisionCache {
     return era === this.#era || (refusal?.banEra ?? era) >= this.#bansFrom;
   }
 
-  /**
-   * Called when a call is sent: collects for it the accounts that are invalidated until
-   * `endCall`.
-   */
+  /** Called when a call is sent: collects the accounts invalidated until `endCall`. */
   beginCall(): InvalidatedAccounts {
     const invalidated = { ids: undefined, era: this.#era };
     this.#underWay.push(invalidated);
@@ -142,10 +135,7 @@ export class DecisionCache {
     if (cached !== undefined) this.#mapOf(id).set(id, onlyCounts(cached, OUTDATED));
   }
 
-  /**
-   * Drops the refusals of all accounts and their bans, because a message was missed, which may have
-   * lifted one of them.
-   */
+  /** Drops all refusals and bans, because a missed message may have lifted one of them. */
   distrust(): void {
     this.invalidate();
     this.#bansFrom = this.#era;
@@ -186,10 +176,7 @@ export class DecisionCache {
     this.#mapOf(id).set(id, withCounts(cached, counts, this.#time.toldAt(accountRef, nowMs)));
   }
 
-  /**
-   * The loss that a count shows, which the store reported at `nowMs` of its clock; undefined if it
-   * shows none.
-   */
+  /** The loss shown by a count that the store reported at `nowMs`; undefined if it shows none. */
   lostOf(accountRef: AccountRef, total: WindowTotal, nowMs: number): LostCount | undefined {
     const cached = this.get(accountId(accountRef));
     return cached && findLossIn(cached, total, nowMs);

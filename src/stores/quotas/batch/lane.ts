@@ -70,10 +70,7 @@ export class Lane {
     if (this.#queues.length > 0) this.#schedule();
   }
 
-  /**
-   * Called with the time of a round trip. What is known rises slowly, because a stall of this
-   * process is not distance.
-   */
+  /** Learns from a round trip, upwards slowly: a stall of this process is no distance. */
   learnRoundTrip(tookMs: number): void {
     this.#tripMs = Math.min(tookMs, 2 * this.#tripMs + 1);
   }
@@ -87,10 +84,7 @@ export class Lane {
     return this.#rounds > 0 && this.#tripMs >= FAR_MS ? this.#tripMs / 8 : 0;
   }
 
-  /**
-   * The round begins after the sockets of this turn are read, so that requests that arrived
-   * together share it.
-   */
+  /** Begins after the sockets of this turn are read, so that what arrived together shares it. */
   #schedule(): void {
     if (this.#isScheduled || !this.isFree) return;
     this.#isScheduled = true;

@@ -4,10 +4,7 @@ import { counterWindow, type Limit, latestEnd } from "../../../core/quota/window
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
-/**
- * One account in memory, flat to be small. `limits` are those of its last request, which was made
- * in that `era`.
- */
+/** One account, flat to be small. `limits` are those of its last request, in that `era`. */
 export type AccountEntry = Mutable<AccountState> & {
   limits: readonly Limit[];
   era: number;
@@ -63,10 +60,7 @@ export class AccountTable {
     yield* this.#addresses.all();
   }
 
-  /**
-   * Checks the next accounts and addresses in turn, and drops those without anything that still
-   * counts.
-   */
+  /** Checks the next accounts and addresses, and drops those of which nothing still counts. */
   sweep(policy: BanPolicy | undefined, nowMs: number): void {
     this.#accounts.sweep(policy, nowMs);
     this.#addresses.sweep(undefined, nowMs);

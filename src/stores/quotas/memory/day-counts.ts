@@ -39,10 +39,7 @@ export class DayCounts {
     return this.#changed.size > 0;
   }
 
-  /**
-   * Counts admitted requests of the account: `units` is their cost in all, on that plan if it is
-   * known.
-   */
+  /** Counts admitted requests, which cost `units` in all, on that plan if it is known. */
   admit(
     accountRef: AccountRef,
     nowMs: number,

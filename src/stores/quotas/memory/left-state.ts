@@ -44,10 +44,7 @@ export async function keepRunningCounters(
   }
 }
 
-/**
- * False if the file is missing, as with a store that was Redis from the start, damaged, or not
- * readable.
- */
+/** False if the file is missing, as with a store that was always Redis, damaged or unreadable. */
 async function hasRunning(stateFile: string, nowMs: number): Promise<boolean> {
   try {
     const text = (await readRegularFile(stateFile)).toString();

@@ -297,10 +297,7 @@ export class MemoryQuotaStore implements QuotaStore {
     if (entry !== undefined) entry.era = -1;
   }
 
-  /**
-   * Serving does not need the file, so trouble with it is reported but does not make the store
-   * unhealthy.
-   */
+  /** Serving does not need the file, so trouble with it does not make the store unhealthy. */
   health(): { readonly ok: boolean; readonly why?: string } {
     const { trouble } = this.#saver;
     return trouble === undefined ? { ok: true } : { ok: true, why: trouble };

@@ -44,10 +44,7 @@ export class StateSaver {
     });
   }
 
-  /**
-   * Writes all changes made until now, with one write for all that wait. Resolves to why that failed,
-   * and never rejects.
-   */
+  /** Writes all changes in one write. Resolves to why that failed, and never rejects. */
   whyUnsaved(): Promise<string | undefined> {
     this.#next ??= this.#saveNext();
     return this.#next;

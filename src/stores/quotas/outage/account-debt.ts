@@ -185,10 +185,7 @@ export function isSameWindow(one: WindowKey, other: WindowKey): boolean {
   return one.counter === other.counter && one.startMs === other.startMs;
 }
 
-/**
- * The units that an account owes: the most of any of its windows, because each window counts the
- * same requests.
- */
+/** The most that any window owes, because each of them counts the same requests. */
 export function debtUnits({ windows }: AccountDebt): number {
   return windows.reduce((most, one) => {
     return countsRequests(one) ? Math.max(most, one.units) : most;

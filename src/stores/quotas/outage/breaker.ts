@@ -138,10 +138,7 @@ export class CircuitBreaker {
     return this.#failuresInRow >= FAILURES_MAX && !this.isTripped;
   }
 
-  /**
-   * Trips the breaker: no request waits for the store any more. Returns the failure that began the
-   * outage.
-   */
+  /** Trips: no request waits for the store any more. Returns the failure that began the outage. */
   trip(failure: StoreFailure): StoreFailure {
     if (this.#began === undefined) this.#begin(failure);
     const began = this.#began as StoreFailure;

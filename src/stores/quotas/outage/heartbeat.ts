@@ -9,10 +9,7 @@ import type { QuotaClient } from "../redis/quota-client.ts";
  */
 const ACCOUNTS_FORM = 1;
 
-/**
- * A gateway counts as one while its last heartbeat is younger than this
- * (docs/reference/store.md#shares).
- */
+/** The age of the last heartbeat of a gateway that counts (docs/reference/store.md#shares). */
 const COUNTED_MS = 5_000;
 
 /**

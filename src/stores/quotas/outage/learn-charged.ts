@@ -52,10 +52,7 @@ export function learnCharged(
   }
 }
 
-/**
- * The counts that stay and that no event has reported: those just added, and those left of a late
- * answer.
- */
+/** The counts that stay and that no event has reported, new or left of a late answer. */
 function countedUsages(
   { limit, startMs, units, untold }: WindowDebt,
   { used, loweredFrom }: ChargedWindow,

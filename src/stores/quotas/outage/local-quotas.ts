@@ -204,10 +204,7 @@ export class LocalQuotas {
     });
   }
 
-  /**
-   * Called when another outage begins while other gateways may owe their shares of the previous
-   * one.
-   */
+  /** Called when an outage begins while other gateways may owe their shares of the last one. */
   beginOutage(): void {
     this.#outage += 1;
   }

@@ -46,10 +46,7 @@ export class OutagePeers {
     return this.#peers !== undefined;
   }
 
-  /**
-   * Called when an outage begins. Returns whether gateways of the one before are still pending: they
-   * stay so.
-   */
+  /** Called when an outage begins. Returns whether gateways of the last one are still pending. */
   begin(): boolean {
     this.#pendingBefore = this.pending;
     const before = this.#pendingBefore > 0 ? this.#peers : undefined;

@@ -86,10 +86,7 @@ export class DebtSettlement {
     void answered.then(() => this.#unanswered.delete(answered));
   }
 
-  /**
-   * Charges the debts. Returns the number of accounts that were charged. Rejects if there was no
-   * answer.
-   */
+  /** Charges the debts. Returns the number of charged accounts. Rejects if there was no answer. */
   settle(timeoutMs: number): Promise<number> {
     this.#settling ??= this.#chargeAll(performance.now() + timeoutMs).finally(() => {
       this.#settling = undefined;

@@ -101,10 +101,7 @@ export class DecideCalls {
     });
   }
 
-  /**
-   * One call for groups of several buckets; undefined for a group that the node does not have, of
-   * which nothing was done.
-   */
+  /** One call for groups of several buckets; undefined for one that the node does not have. */
   async #callNode(groups: readonly (readonly AccountRequest[])[], giveUpMs?: number) {
     const buckets = groups.map(bucketOfAll);
     const verdicts = await this.#call(groups.flat(), giveUpMs, buckets);

@@ -62,8 +62,7 @@ export type QuotaClient = {
   /** The clock of the node that has the bucket. Without a Cluster there is only one. */
   clockOf(bucket: number): StoreClock;
   /**
-   * Asks for the time if the clock of the bucket is unknown; returns undefined if it is known.
-   * Rejects with StoreFailure.
+   * Asks for the time if the bucket's clock is unknown; else undefined. Rejects with StoreFailure.
    */
   ensureClock(bucket: number, timeoutMs: number): Promise<void> | undefined;
   /** Asks for the time of the bucket's node. Rejects with StoreFailure. */

@@ -13,10 +13,7 @@ const LETTER = Object.fromEntries(
 ) as Readonly<Record<WindowName, string>>;
 const NAME = new Map(WINDOW_ROWS.map(({ name, letter }) => [letter, name]));
 
-/**
- * The field that a limit is counted in: `m`, `1z141m` for an operation, `@17m` for a key,
- * `#tokensm` for a meter.
- */
+/** The field of a limit: `m`, of an operation `1z141m`, of a key `@17m`, of a meter `#tokensm`. */
 export function windowField({ window, part }: Pick<Limit, "window" | "part">): string {
   return part === undefined ? LETTER[window] : part.id + LETTER[window];
 }

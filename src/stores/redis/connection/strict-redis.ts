@@ -112,10 +112,7 @@ export class StrictRedis extends Redis {
     for (const end of ["ready", "close"]) this.on(end, () => clearTimeout(timer));
   }
 
-  /**
-   * ioredis reads the text of the error and ignores some errors, so it gets a text from here
-   * instead.
-   */
+  /** ioredis reads the text of the error, and ignores some, so it gets one from here. */
   #judge(command: Command): void {
     const { reject } = command;
     command.reject = (error: Error) => {

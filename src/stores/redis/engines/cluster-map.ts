@@ -89,10 +89,7 @@ export class ClusterMap {
     this.refreshSoon();
   }
 
-  /**
-   * The connection to the target of a redirection. ":port" means the host that sent the
-   * redirection.
-   */
+  /** The connection to the target of a redirection. ":port" is on the host that sent it. */
   async nodeAt(at: string, from: Redis): Promise<Redis> {
     const colon = at.lastIndexOf(":");
     const host = at.slice(0, colon) || String(from.options.host);

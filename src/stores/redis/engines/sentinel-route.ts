@@ -96,10 +96,7 @@ export class SentinelRoute {
 type Place = { address: string | undefined };
 type TellError = (type: "error", error: Error) => void;
 
-/**
- * Connects to the master that the Sentinels name. ioredis stops trying after an attempt that
- * rejects.
- */
+/** Connects to the named master. ioredis stops trying after an attempt that rejects. */
 class MasterConnector extends AbstractConnector {
   readonly #sentinels: Sentinels;
   readonly #options: LinkOptions;

@@ -30,10 +30,7 @@ import { SentinelRoute } from "./sentinel-route.ts";
 
 export type ConnectOptions = {
   readonly address: RedisAddress;
-  /**
-   * For `rediss://`: additions to the authorities that Node trusts by default
-   * (NODE_EXTRA_CA_CERTS).
-   */
+  /** For `rediss://`: additions to the default authorities (NODE_EXTRA_CA_CERTS). */
   readonly tls?: ConnectionOptions;
 };
 
@@ -100,10 +97,7 @@ function safeOptions(url: RedisUrl, tls?: ConnectionOptions): LinkOptions {
   };
 }
 
-/**
- * 50 ms, doubling up to half a second, plus up to as much again by chance, so that gateways do not
- * all come back at once.
- */
+/** 50 ms, doubling to half a second, and up to half of it more, so that not all come at once. */
 function retryDelay(times: number): number {
   const delayMs = Math.min(50 * 2 ** Math.min(times - 1, 10), 500);
   return delayMs + Math.floor(Math.random() * delayMs * 0.5);

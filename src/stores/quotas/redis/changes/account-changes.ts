@@ -157,10 +157,7 @@ export class AccountChanges {
     if (mayBeBanned.length > 0) await this.#learnBans(mayBeBanned);
   }
 
-  /**
-   * One call stands for all accounts that a message names, because each change is noted at each call
-   * that is under way.
-   */
+  /** One call stands for all accounts, because a change is noted at each call under way. */
   async #learnBans(accountRefs: readonly AccountRef[]): Promise<void> {
     const { decisionCache } = this.#options;
     const call = decisionCache.beginCall();

@@ -6,10 +6,7 @@ import { accountId, parseAccountId } from "../../account-ref.ts";
 import type { AdminEvent, BanEvent, ResetWindow } from "../../quota-store.ts";
 import type { QuotaClient } from "../quota-client.ts";
 
-/**
- * Longer than any window, so that an audit of the window finds its reset however late a gateway
- * takes it.
- */
+/** Longer than any window, so that an audit finds its reset however late it is taken. */
 const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs));
 /**
  * The bucket that has the number of the last message between gateways, the last messages, and the
@@ -18,10 +15,7 @@ const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs)
 export const EVENTS_BUCKET = 0;
 const RECORDS_MAX = 10_000;
 
-/**
- * KEYS: the records. ARGV: a name for this one, its text, how long all are kept, the most that are
- * kept.
- */
+/** KEYS: the records. ARGV: a name, its text, how long all are kept, and how many. */
 const KEEP = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
 local count = redis.pcall('HLEN', KEYS[1])

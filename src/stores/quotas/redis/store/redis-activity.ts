@@ -169,10 +169,7 @@ export class RedisActivity implements ActivityStore {
     return `${this.#quotaClient.prefix}:{0}:used`;
   }
 
-  /**
-   * Client addresses are kept in a hash of their own, so that many of them cannot push out an
-   * account.
-   */
+  /** Client addresses have a hash of their own, so that many of them push out no account. */
   #callsKey(call: DeprecatedOperation & Pick<DeprecatedCall, "account">): string {
     const { environment, method, route, account } = call;
     const name = isAddressName(account) ? "address-calls" : "calls";
