@@ -5,10 +5,7 @@ type RefreshOptions = {
   readonly pauses?: number;
 };
 
-/**
- * A value that takes time to read. Readers get the last value at once. If it is old, it is read
- * again in the background.
- */
+/** A value that takes time to read. Readers get the last one; if it is old, it is read again. */
 export class BackgroundValue<T> {
   readonly #readOnce: () => Promise<T>;
   #value: T | undefined;

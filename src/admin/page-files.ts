@@ -38,10 +38,7 @@ export async function findPageFile(path: string): Promise<AdminResponse | undefi
   return (await files).get(path);
 }
 
-/**
- * Reads the files once, at the first request. A gateway whose page is never opened does not load
- * them.
- */
+/** Reads the files at the first request, because many a gateway's page is never opened. */
 async function readFiles(): Promise<ReadonlyMap<string, AdminResponse>> {
   const names = await readdir(FOLDER, { recursive: true });
   const own = names

@@ -55,10 +55,7 @@ export type ApiDeps = {
   readonly recent: Pick<RecentEvents, "since" | "last" | "bansOf" | "onAdd">;
 };
 
-/**
- * One request to a route, which its contract allows. `id` is "" if the route has none; `body` is {}
- * if there is none.
- */
+/** One request to a route, as its contract allows. `id` is "" and `body` is {} if there is none. */
 export type ApiRequest = {
   readonly deps: ApiDeps;
   readonly id: string;

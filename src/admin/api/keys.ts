@@ -56,10 +56,7 @@ export async function findKey(request: ApiRequest): Promise<AdminResponse> {
   return jsonResponse(200, (await used(request, [record], deps.keys.records()))[0]);
 }
 
-/**
- * Responds with 201 and the key, which is shown only once; an array if `count` was given, as on the
- * command line.
- */
+/** Responds with 201 and the key, which is shown only once; an array if `count` was given. */
 export async function createKeys(request: ApiRequest): Promise<AdminResponse> {
   const { deps, body } = request;
   const wanted = parseNewKeys(body);

@@ -31,10 +31,7 @@ export async function showRecordsIdentity({ deps }: ApiRequest): Promise<AdminRe
   }
 }
 
-/**
- * Changes records for another machine: all or none, and only if each is still as the caller knows
- * it.
- */
+/** Changes records for another machine: all, and only if each is as the caller knows it. */
 export async function patchRecords(request: ApiRequest): Promise<AdminResponse> {
   const { deps, body } = request;
   const { changes } = body as { changes: readonly RecordPatch[] };

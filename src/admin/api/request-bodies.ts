@@ -72,10 +72,7 @@ export function parseImport(members: Members) {
   return { records, plain, dryRun };
 }
 
-/**
- * The body of a rotation: for how long the old key still works, by default 24 hours
- * (docs/reference/keys.md#rotation).
- */
+/** For how long the old key of a rotation still works (docs/reference/keys.md#rotation). */
 export function parseGraceMs(members: Members): number {
   const { grace } = members as { grace?: string };
   return durationIn(grace) ?? ROTATION_GRACE_MS;

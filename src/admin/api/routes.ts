@@ -296,10 +296,7 @@ const RUNNING: readonly ApiRoute[] = [
   }),
 ];
 
-/**
- * All routes of /api (docs/reference/admin.md#routes). ":id" stands for one ID, of an account or
- * one of its keys.
- */
+/** All routes of /api (docs/reference/admin.md#routes). ":id" is an account or a key. */
 export const API_ROUTES: readonly ApiRoute[] = [...KEYS, ...ACCOUNTS, ...LIMITS, ...RUNNING];
 
 function row(route: string, run: ApiRoute["run"], contract: ApiRoute["contract"]): ApiRoute {

@@ -66,10 +66,7 @@ export class EventStream {
     return this.#watchers.size;
   }
 
-  /**
-   * The response of a stream, which lasts until the reader or this side ends it. `hello` is its
-   * first event.
-   */
+  /** A stream, which lasts until the reader or this side ends it. `hello` is its first event. */
   open(hello: unknown): AdminResponse {
     const { watchersMax } = this.#options;
     const hasRoom = !this.#isFull || this.#yielding !== undefined;

@@ -103,8 +103,7 @@ class MeteredConnection {
   }
 
   /**
-   * Parses one piece of the input and asks for the next turn. Returns false if nothing may be
-   * parsed now.
+   * Parses one piece of the input, and asks for the next turn. False if nothing may be parsed now.
    */
   parsePiece(): boolean {
     const [first] = this.#ahead;

@@ -8,10 +8,7 @@ const BODY_BYTES_MAX = 65_536;
 /** If a response is sent before the end of the body, at most this much more is read. */
 export const LINGER_BYTES_MAX = 1_048_576;
 
-/**
- * Whether a type is `application/json`, with no parameter but `charset=utf-8`, in any case (RFC
- * 9110 8.3.1).
- */
+/** Whether a type is `application/json`, alone or with `charset=utf-8` (RFC 9110 8.3.1). */
 export function isJson(contentType: string | undefined): boolean {
   return /^application\/json *(?:; *charset="?utf-8"?)? *$/i.test(contentType ?? "");
 }

@@ -24,10 +24,7 @@ const QUERY = {
 
 export type QueryName = keyof typeof QUERY;
 
-/**
- * The query, body and responses of a route. The listener parses requests by it and the document
- * describes it.
- */
+/** A route: the listener parses requests by it, and the document describes it. */
 export type RouteContract = {
   readonly summary: string;
   readonly query?: readonly QueryName[];

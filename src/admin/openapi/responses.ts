@@ -97,10 +97,7 @@ const LIMITS = arrayOf(objectOf({ window: STRING, limit: COUNT }));
 
 const MISTAKE = objectOf({ file: STRING, line: COUNT, column: COUNT, message: STRING });
 
-/**
- * The schemas of all responses, in the shapes of the command line
- * (docs/reference/commands.md#json).
- */
+/** The schemas of all responses, as on the command line (docs/reference/commands.md#json). */
 export const RESPONSE_SCHEMAS = {
   Problem: objectOf(
     {

@@ -35,10 +35,7 @@ export class Api {
   #token = storedToken();
   #askToken;
   #asking;
-  /**
-   * The routes of the gateway, such as "GET /api/keys". The live stream sets them; undefined until
-   * then.
-   */
+  /** The routes of the gateway, such as "GET /api/keys", once the live stream has set them. */
   routes;
 
   constructor(askToken) {

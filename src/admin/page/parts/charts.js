@@ -65,10 +65,7 @@ export function chart({ title, series, show, isWhole = false, live }) {
   return { element, draw, close };
 }
 
-/**
- * The columns of the plot. Missing values leave a gap; unbounded ones are drawn at the highest
- * value of all.
- */
+/** The columns. Missing values leave a gap; unbounded ones are drawn at the highest of all. */
 function dataOf(rows, series) {
   const value = (number) => (number === Number.POSITIVE_INFINITY ? 10_000 : (number ?? null));
   return [rows.map(({ at }) => at), ...series.map(({ of }) => rows.map((one) => value(of(one))))];

@@ -8,10 +8,7 @@ export const without = (missing) => el("p", { class: "empty" }, `Incomplete, wit
 /** If changes come in a row, what shows them is read again at most once in this time. */
 const RELOAD_MS = 2_000;
 
-/**
- * Reads again soon after what `stateOf(live)` returns has changed, and when `soon` is called.
- * `ends` end it.
- */
+/** Reads again soon after `stateOf(live)` has changed, or `soon` is called, until `ends` end it. */
 export function follow({ live, stateOf, reload }) {
   let seen = stateOf(live);
   let timer;

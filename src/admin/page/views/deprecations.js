@@ -101,10 +101,7 @@ function sunsetOf({ sunsetMs, isGone }) {
   return el("span", {}, badge("gone", "bad"), " ", exactly(time(sunset)));
 }
 
-/**
- * The most callers shown for each operation; those with most requests come first. The command line
- * lists all.
- */
+/** The most callers shown for each operation, by requests. The command line lists all. */
 const CALLERS_MAX = 50;
 
 function callersOf(operations) {

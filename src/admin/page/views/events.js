@@ -60,10 +60,7 @@ function emptyText(figures, kind) {
   return kind === "" ? "Nothing has happened yet." : "None of the last events is of this kind.";
 }
 
-/**
- * Offers the kinds of the events, with their numbers. The chosen kind stays, even if it has no
- * events.
- */
+/** Offers the kinds of events with their numbers, and the chosen kind even without events. */
 function offer(choice, events, chosen) {
   const counts = new Map(chosen === "" ? [] : [[chosen, 0]]);
   for (const { kind } of events) counts.set(kind, (counts.get(kind) ?? 0) + 1);
