@@ -8,18 +8,12 @@ import { printJson, type Terminal } from "./framework/terminal.ts";
 import type { Verb } from "./framework/verb.ts";
 import { findVerb, loadVerbs, VERB_NAMES } from "./verb-table.ts";
 
-/**
- * An internal verb: a gateway of several processes starts its workers with it, with a channel to
- * each.
- */
+/** The internal verb by which a gateway starts its workers, with a channel to each. */
 const WORKER = "worker";
 const JSON_WORD = "--json";
 const HELP_WORDS: ReadonlySet<string> = new Set(["help", "--help", "-h"]);
 
-/**
- * Runs the command line `argv` and returns the exit status
- * (docs/reference/commands.md#exit-statuses).
- */
+/** Runs a command line; the exit status (docs/reference/commands.md#exit-statuses). */
 export async function run(
   argv: readonly string[],
   terminal: Terminal,

@@ -53,10 +53,7 @@ export function exchange(
   });
 }
 
-/**
- * How long a gateway was waited for in vain, in milliseconds, by the settings that name it: each verb
- * reads its own.
- */
+/** How many milliseconds a gateway was waited for in vain, by the settings that name it. */
 const waitedMs = new WeakMap<object, number>();
 
 /**

@@ -26,10 +26,7 @@ export async function distinctGateways(
   return distinct;
 }
 
-/**
- * The name of the gateway that answers; undefined if it does not tell one, or is not in the list of
- * its own store yet.
- */
+/** The name of the gateway that answers; undefined if it tells none, or its store not yet. */
 export async function nameOfGateway(
   config: Config,
   asked: Pick<AdminRequest, "origin" | "withinMs">,

@@ -32,10 +32,7 @@ export type ReachedGateway = {
   readonly sharesStore: boolean;
   /** Whether only the gateway knows plans and limits, so that queries about accounts go to it. */
   readonly asksGateway: boolean;
-  /**
-   * Whether `--admin` has the address of the gateway: key records are read and changed through it
-   * too.
-   */
+  /** Whether `--admin` has the address, so that key records are read and changed through it. */
   readonly isRemote: boolean;
 };
 

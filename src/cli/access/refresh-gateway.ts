@@ -3,10 +3,7 @@ import { cleanText } from "../../base/messages.ts";
 import { type AdminConfig, addressOf, tokenHint } from "./admin-client.ts";
 import { exchangeOnce, isTimeout } from "./admin-exchange.ts";
 
-/**
- * How long a command waits until the gateway has read its change. The gateway reads it within a
- * second anyway.
- */
+/** How long a command waits until the gateway has read its change, as it soon does anyway. */
 const REFRESH_MS_MAX = 10_000;
 
 /** `withoutLimits` are the accounts that the gateway has no limits for. */

@@ -7,10 +7,7 @@ import type { Invocation } from "./verb.ts";
 
 export const DEFAULT_FILE = "config/tollgate.yaml";
 
-/**
- * Other users may have seen the key in the list of processes by now. The message does not repeat
- * it.
- */
+/** Others may have seen the key in the list of processes. The message does not repeat it. */
 export const KEY_IN_ARGUMENT =
   "An argument holds a whole key, which others can see in the list of processes: give its ID, or the key by stdin, as in `tollgate keys find - < FILE`. Rotate it if others use this machine";
 

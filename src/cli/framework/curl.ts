@@ -24,10 +24,7 @@ function quoted(word: string): string {
   return /[$`"\\!]/.test(word) ? `'${word.replaceAll("'", "'\\''")}'` : `"${word}"`;
 }
 
-/**
- * With TLS the name is in the URL, because the certificate is checked against it; without TLS it is
- * in the Host field.
- */
+/** With TLS the name is in the URL, as in the certificate; without TLS it is in Host. */
 function byName(origin: string, host: string | undefined) {
   if (host === undefined) return { named: "", reached: origin };
   const { protocol, hostname, port } = new URL(origin);

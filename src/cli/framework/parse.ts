@@ -109,10 +109,7 @@ function invocationOf(
 /** Names with a greater edit distance than this are not suggested. */
 const DISTANCE_MAX = 2;
 
-/**
- * ": did you mean start?" with the known name that is closest to a mistyped one; "" if none is
- * close.
- */
+/** ": did you mean start?" with the known name closest to a typed one; "" if none is close. */
 export function didYouMean(typed: string, known: readonly string[]): string {
   const max = Math.min(DISTANCE_MAX, Math.floor(typed.length / 2));
   let best: { readonly name: string; readonly distance: number } | undefined;

@@ -1,9 +1,6 @@
 import { EXIT_OK, type ProcessContext } from "../../server/process/process-context.ts";
 
-/**
- * The parts of the outside world that a verb may use. main.ts makes it from `process`; tests make
- * their own.
- */
+/** The outside world of a verb. main.ts makes it from `process`; tests make their own. */
 export type Terminal = ProcessContext & {
   /** Whether stdout is a terminal, which can show style. */
   readonly isTty: boolean;
@@ -13,10 +10,7 @@ export type Terminal = ProcessContext & {
   now(): number;
   /** Writes to stdout. If the text cannot be written, `ifLost` says on stderr what is lost with it. */
   out(text: string, ifLost?: string): void;
-  /**
-   * Reads all of stdin. Secrets are passed there, because lists of processes and shell histories do
-   * not show it.
-   */
+  /** Reads all of stdin, which no list of processes and no shell history shows. */
   readIn(): Promise<Buffer>;
   /** Asks for one line on stderr; undefined if stdin or stderr is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;

@@ -73,10 +73,7 @@ export const JSON_LINES: Option = {
   summary: "print JSON lines and nothing else, at a terminal too",
 };
 
-/**
- * The milliseconds of an option such as `--grace 24h`, at least `leastMs`; undefined if it is
- * absent, or the mistake.
- */
+/** The milliseconds of an option such as `--grace 24h`, undefined without it, or the mistake. */
 export function parsePeriodOption(
   invocation: Invocation,
   option: string,
@@ -120,10 +117,7 @@ export const LOG: Option = {
   summary: "a log of a gateway, compressed by gzip or not; several of them, in any order",
 };
 
-/**
- * All log files of a call: each --log, and what follows `args`, because a shell expands `--log
- * *.log`.
- */
+/** All log files: each --log, and what follows `args`, as a shell expands `--log *.log`. */
 export function logFilesOf(invocation: Invocation, args: number): readonly string[] {
   const named = invocation.texts("log");
   return named.length === 0 ? [] : [...named, ...invocation.args.slice(args)];

@@ -97,10 +97,7 @@ function windowBalance(
   return { ...accountRef, window, ...judge({ ...evidence, fewer }) };
 }
 
-/**
- * While a gateway is away, the store may lack what was charged since, alone or beyond what something
- * else explains.
- */
+/** While a gateway is away, the store may lack what was charged since. */
 function fewerByOutage(evidence: Evidence): CountTolerance[] {
   const { sum, lost, settlementLost = 0, unsettled = 0, fewer } = evidence;
   const since = Number.isFinite(sum.awayFromMs) ? sum.sinceAway : sum.charged;

@@ -137,10 +137,7 @@ function unitsExplained(
 /** The most configurations one after the other that may lack a window, unless all but one do. */
 const LACKING_MAX = 8;
 
-/**
- * Whether a gateway took the configuration `name`, whose first line is of `firstMs`, after lines of
- * `other`.
- */
+/** Whether a gateway took the configuration `name`, first seen at `firstMs`, after `other`. */
 export type HasReplaced = (name: string, other: string, firstMs: number) => boolean;
 
 /**

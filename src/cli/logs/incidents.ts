@@ -118,10 +118,7 @@ export class Incidents {
       .reduce((sum, { units }) => sum + units, 0);
   }
 
-  /**
-   * Units that lines report as never charged: those of the account, and of all accounts where a line
-   * names none.
-   */
+  /** Units that lines report as never charged, of the account or without naming one. */
   lostOf(accountRef: AccountRef, period: Period): number {
     const id = accountId(accountRef);
     return this.#lost

@@ -1,9 +1,6 @@
 import { formatInstant } from "../framework/table.ts";
 
-/**
- * A period from its first instant up to, but not including, `toMs`, in Unix milliseconds of the
- * store's clock.
- */
+/** A period up to, but not including, `toMs`, in Unix milliseconds of the store's clock. */
 export type Period = { readonly fromMs: number; readonly toMs: number };
 
 /** The first and the last instant of lines, in Unix milliseconds. */

@@ -2,10 +2,7 @@ import { formatCount } from "../../base/messages.ts";
 import type { LogListener } from "../../telemetry/log/read-log.ts";
 import { openProgress, type Terminal } from "../framework/terminal.ts";
 
-/**
- * Reads logs and shows the progress at a terminal. Returns in words which lines could not be read;
- * empty if all could be.
- */
+/** Reads logs and shows the progress. Returns in words which lines could not be read, or "". */
 export async function readLogsShown(
   files: readonly string[],
   terminal: Terminal,

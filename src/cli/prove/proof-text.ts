@@ -6,10 +6,7 @@ import type { ProofReport } from "./judge/proof-report.ts";
 /** No promise is known to have held where nothing was admitted, or no limit was reached. */
 const NO_LOAD = "noLoad";
 
-/**
- * By the member of a proof that counts what broke it: the promise in words, and how the count is told
- * if not by itself.
- */
+/** By the member of a proof that counts what broke it: the promise, and how it is told. */
 const PROMISES = {
   overLimit: {
     what: "admitted over a limit",

@@ -127,10 +127,7 @@ async function isConfirmed(
   return /^y(?:es)?$/i.test((await terminal.ask(question)).trim());
 }
 
-/**
- * Checks all accounts first, then changes them in batches. If it is interrupted, run it again and
- * it continues.
- */
+/** Checks all accounts, then changes them in batches; run again, it continues. */
 async function setAllOn(
   keys: CommandKeys,
   context: KeyContext,

@@ -131,10 +131,7 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
   });
 }
 
-/**
- * Removes repeats, because the same event may be in a log and in the memory of a gateway. Oldest
- * first.
- */
+/** Removes repeats: an event may be in a log and in a gateway. Oldest first. */
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
   // If two tell the same ban and only one knows of its lift, that one is the last.
   const byLift = bans.toSorted((a, b) => (a.lifted ?? 0) - (b.lifted ?? 0));

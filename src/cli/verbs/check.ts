@@ -7,10 +7,7 @@ import { configFileOf } from "../framework/config-file.ts";
 import { printJson, type Terminal } from "../framework/terminal.ts";
 import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
-/**
- * Prints every mistake, each as FILE:LINE:COL: message. Warnings are printed too, but do not fail
- * the check.
- */
+/** Prints every mistake as FILE:LINE:COL: message, and warnings, which do not fail the check. */
 export const check: Verb = {
   name: "check",
   usage: "[FILE] [--keys] [--config FILE] [--json]",

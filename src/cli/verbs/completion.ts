@@ -54,10 +54,7 @@ export function completionOf(verbs: () => Promise<readonly Verb[]>): Verb {
   };
 }
 
-/**
- * Prints names from the configuration, one a line. From a file with mistakes it prints those that
- * can be read, or none.
- */
+/** Prints names from the configuration, one a line, as far as it can be read. */
 async function printNames(
   wanted: string,
   invocation: Invocation,

@@ -8,10 +8,7 @@ import type { Terminal } from "../framework/terminal.ts";
 import { CONFIG, JSON_LINES, type Verb } from "../framework/verb.ts";
 import { type DemoKey, demoText } from "./demo-text.ts";
 
-/**
- * The limits that the demo agrees on for the shipped `enterprise` plan
- * (docs/reference/commands.md#demo).
- */
+/** The limits of the demo for the `enterprise` plan (docs/reference/commands.md#demo). */
 const AGREED: readonly Limit[] = [
   { window: "minute", limit: 5_000 },
   { window: "day", limit: 500_000 },
@@ -59,10 +56,7 @@ export const demo: Verb = {
   },
 };
 
-/**
- * Issues keys on a first start without keys: one per plan for production, a free one for the
- * others.
- */
+/** Issues keys on a first start: one per plan for production, a free one for the others. */
 async function issueFirstKeys(config: Config, terminal: Terminal): Promise<readonly DemoKey[]> {
   const { issueKeys } = await import("../../core/keys/edit-keys.ts");
   const { keyContextOf } = await import("../../stores/keys/key-store.ts");

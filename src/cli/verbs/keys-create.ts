@@ -76,10 +76,7 @@ function partsFor({ account, environment, plan }: NewKeys, records: Records): Fi
   ];
 }
 
-/**
- * The keys that were asked for, or the mistake. Names are checked later, when the configuration is
- * known.
- */
+/** The keys that were asked for, or the mistake. Names wait for the configuration. */
 function readWanted(invocation: Invocation): NewKeys | string {
   const [environment, plan, account] = ["env", "plan", "account"].map((name) =>
     invocation.text(name),

@@ -16,10 +16,7 @@ const ALL: Option = {
   summary: "list all gateways that share its store, with 1 where one of them is not ready",
 };
 
-/**
- * Shows the state of the running gateway. The exit status is 1 if it is not ready, or does not
- * reply.
- */
+/** Shows the state of the running gateway. Exits with 1 if it is not ready, or does not reply. */
 export const status: Verb = {
   name: "status",
   usage: "[--all] [--admin URL] [--config FILE] [--json]",
@@ -58,10 +55,7 @@ export const status: Verb = {
 /** Without these reasons `status` still has the kind of reason, so that it does not wait long for them. */
 const REFUSALS_MS_MAX = 2_000;
 
-/**
- * All that the last reload was refused for; undefined if the gateway does not tell it, as one of an
- * earlier version.
- */
+/** Why the last reload was refused; undefined if an earlier version does not tell. */
 async function fetchRefusals(
   config: ReachedGateway["config"],
 ): Promise<readonly string[] | undefined> {

@@ -119,10 +119,7 @@ export class OutageTracker {
     return this.#chargedMs.get(adminUrl) ?? 0;
   }
 
-  /**
-   * Called when a process was killed, because its last lines and its metrics since `sinceMs` are
-   * lost.
-   */
+  /** Called when a process was killed: its last lines and metrics since `sinceMs` are lost. */
   killed(sinceMs: number): void {
     const nowMs = Date.now();
     const fromMs = Math.min(sinceMs, nowMs - NOTICED_MS_MAX);

@@ -15,10 +15,7 @@ const DECISION = /evalsha[\s\S]*\}:proof:/i;
 /** With the planted fault, this many calls are executed twice for each delayed reply. */
 const REPEATED = 25;
 
-/**
- * `isRepeating` plants a fault: calls at the time of a delayed reply are executed twice, as if they
- * had been sent again.
- */
+/** `isRepeating` plants a fault: calls at the time of a delayed reply are executed twice. */
 export async function startStoreProxy(port: number, isRepeating: boolean): Promise<StoreProxy> {
   const hold = new Hold();
   const open = new Set<Socket>();
