@@ -1,9 +1,6 @@
 import { setImmediate as turn } from "node:timers/promises";
 
-/**
- * The longest time in milliseconds that one slice of long work delays requests, and how often it
- * checks.
- */
+/** The longest that one slice of long work delays requests, and how often it checks. */
 const SLICE_MS = 1;
 const LOOK_EVERY = 16;
 

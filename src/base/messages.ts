@@ -30,10 +30,7 @@ export function cleanText(text: string): string {
   });
 }
 
-/**
- * The message alone, because errors of libraries carry commands, addresses and passwords as
- * members.
- */
+/** The message alone: errors of libraries carry commands, addresses and passwords as members. */
 export function errorMessage(error: unknown): string {
   if (error instanceof Error && "syscall" in error && error.syscall === "uv_cwd") {
     return "The working folder is not there any more: go to one that is";

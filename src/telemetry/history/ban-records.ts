@@ -25,10 +25,7 @@ export type BanLift = Pick<BanRecord, "account" | "environment" | "at">;
 
 type Members = Readonly<Record<string, unknown>>;
 
-/**
- * The ban that an event or a log line describes. Undefined if it describes none, or has a member of
- * a wrong type.
- */
+/** The ban of an event or a log line; undefined without one, or with a wrong member. */
 export function banRecord(event: Members): BanRecord | undefined {
   const { kind, account, env: environment, window, until, offences, decidedAt } = event;
   const atMs = decidedAt ?? event.time;

@@ -54,10 +54,7 @@ type Process = {
 /** The refusals of this process. */
 export class RecentRefusals implements Diagnostics {
   readonly #ofAccounts = new FairBuffer<AccessLogEntry>();
-  /**
-   * Refusals of client addresses without a key. Together they get no more room than the largest
-   * account.
-   */
+  /** Refusals of client addresses, which have no more room than the largest account. */
   readonly #ofAddresses = new FairBuffer<AccessLogEntry>();
   readonly #others = new RingBuffer<AccessLogEntry>(OTHERS_MAX);
   readonly #accounts = new RefusedAccounts();

@@ -18,10 +18,7 @@ type LogLine<E extends LogEvent> = {
  */
 type LogFn = <E extends LogEvent>(event: E, details?: LogLine<E>, timeMs?: number) => void;
 
-/**
- * The one logger. Details never contain a key, a token or a password: callers pass facts, not
- * objects of libraries.
- */
+/** The one logger. Callers pass facts: never a key, a token, a password or a library's object. */
 export type Log = {
   readonly debug: LogFn;
   readonly info: LogFn;

@@ -40,10 +40,7 @@ export class MetricVec<Cell> {
     this.#kept = kept;
   }
 
-  /**
-   * The cell of these values, in the number and order of `labelNames`. It is created when first
-   * used.
-   */
+  /** The cell of these values, in the order of `labelNames`. It is created when first used. */
   cell(a?: LabelValue, b?: LabelValue, c?: LabelValue, d?: LabelValue, e?: LabelValue): Cell {
     // A list of arguments would be an object for each request.
     let at: Branch<Cell> | Cell | undefined = this.#root;
@@ -129,10 +126,7 @@ export const SHORT_DURATION_BUCKETS: readonly number[] = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1,
 ];
 
-/**
- * The number of durations in each bucket alone, by its boundary in `bounds`. The last bucket has
- * all that were longer.
- */
+/** The durations in each bucket, by its boundary in `bounds`; in the last all longer ones. */
 export type HistogramCell = {
   readonly bounds: readonly number[];
   readonly counts: number[];

@@ -24,10 +24,7 @@ const REQUESTS_KEPT: KeptLabels = { labels: ["env", "code", "source"], cellsMax:
 /** A histogram has a series for each bucket, and +Inf, sum and count. */
 const SERIES_BESIDE_BUCKETS = 3;
 
-/**
- * Methods that have labels of their own: those that are served, and TRACE, which is refused by
- * name.
- */
+/** Methods with a label: those that are served, and TRACE, which is refused by name. */
 const LABELS: ReadonlySet<string> = new Set([...METHODS, "TRACE"]);
 
 /** Whether the method is counted by its name, not among all others. */

@@ -131,10 +131,7 @@ class ReportingMetricExporter extends OTLPMetricExporter {
   }
 }
 
-/**
- * The resource attributes. OTEL_RESOURCE_ATTRIBUTES adds to them, and names the service if the
- * configuration does not.
- */
+/** The resource, with OTEL_RESOURCE_ATTRIBUTES, which may name an unnamed service. */
 function resourceOf({ serviceName }: TelemetrySettings, source: TelemetrySource): Resource {
   const { version, instance, worker } = source;
   const own = resourceFromAttributes({

@@ -49,10 +49,7 @@ export type ForwardedRequest = {
   readonly foreignKeys: readonly ForeignKeyFormat[];
 };
 
-/**
- * The facts about a request that its log entry leaves out; undefined if its head could not be
- * parsed.
- */
+/** Facts that the log entry of a request leaves out; undefined if its head was not parsed. */
 export type RequestFacts = {
   readonly scheme: "http" | "https";
   readonly host: string | undefined;
