@@ -125,8 +125,7 @@ export async function startAdmin(
     deps.usageList.drop();
     return close(server);
   };
-  const { address, port } = server.address() as AddressInfo;
-  return { url: `http://${formatHostPort({ host: address, port })}`, close: closeAll };
+  return { url: urlOf(server), close: closeAll };
 }
 
 /** The content of the live stream: the figures, and the events since the stream began. */
@@ -187,6 +186,11 @@ function listenOn(server: Server, { host, port }: HostPort): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject).listen({ host, port }, resolve);
   });
+}
+
+function urlOf(server: Server): string {
+  const { address: host, port } = server.address() as AddressInfo;
+  return `http://${formatHostPort({ host, port })}`;
 }
 
 /** Gives responses in progress one second to end. */
