@@ -6,13 +6,8 @@ import type { Reporter } from "../telemetry/log/log.ts";
 import { openFileKeyStore } from "./keys/file/file-key-store.ts";
 import type { KeyStore } from "./keys/key-store.ts";
 import { createMemoryQuotaStore } from "./quotas/memory/create-memory-quota-store.ts";
-import type {
-  AdminEvent,
-  HeardReset,
-  LateBan,
-  LateUsage,
-  QuotaStore,
-} from "./quotas/quota-store.ts";
+import type { QuotaStore } from "./quotas/quota-store.ts";
+import type { SharedStoreCallbacks } from "./quotas/redis/quota-store-options.ts";
 
 export type OpenOptions = {
   /** Unix milliseconds: the clock of the memory store. */
@@ -56,24 +51,7 @@ export async function openKeyStore(
   return openRedisKeyStore({ ...place, report, watch, inForce, writesCopy });
 }
 
-export type QuotaOptions = OpenOptions & {
-  readonly serves?: boolean;
-  /** Called when a command at one of the gateways that share the store makes a reset or a ban. */
-  readonly onAdminEvent?: (event: AdminEvent) => void;
-  /** Called with each reset of windows of meters, wherever it was made. */
-  readonly onReset?: (reset: HeardReset) => void;
-  /** Whether its opener logs the resets and bans that it makes itself. `onAdminEvent` implies it. */
-  readonly logsOwnChanges?: boolean;
-  /**
-   * Called when counts rose by what requests used beyond their holds, or because of requests that
-   * were decided while the store was unreachable.
-   */
-  readonly onLateUsage?: (usage: LateUsage) => void;
-  /** Called with a ban of the store that no request was told, because its decision came late. */
-  readonly onLateBan?: (ban: LateBan) => void;
-  /** Called when a call to a shared store that decides requests has ended. */
-  readonly onCall?: (tookMs: number) => void;
-};
+export type QuotaOptions = OpenOptions & SharedStoreCallbacks & { readonly serves?: boolean };
 
 /** The last day on which each key was used, for a command. Rejects if the store is unreachable. */
 export async function lastUsedOf(

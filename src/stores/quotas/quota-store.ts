@@ -346,6 +346,17 @@ export interface StoreStatus {
   isSplit(): boolean;
 }
 
+/** The calls of a store to its opener. */
+export type StoreCallbacks = {
+  /**
+   * Called when counts rose by what requests used beyond their holds, or because of requests that
+   * were decided while the store was unreachable.
+   */
+  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
+  /** Called with each reset of windows of meters, wherever it was made. */
+  readonly onReset?: ((reset: HeardReset) => void) | undefined;
+};
+
 export type OddCharges = Readonly<Record<"uncertainUnits" | "lostUnits" | "owedUnits", number>>;
 
 /** The counters and bans that one configuration names. */

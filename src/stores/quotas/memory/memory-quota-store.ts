@@ -16,14 +16,13 @@ import {
   type AccountBan,
   type BanCause,
   type ChargeResult,
-  type HeardReset,
   heardReset,
   type ImposedBan,
-  type LateUsage,
   type OddCharges,
   type QuotaStore,
   type ResetScope,
   type ResetWindow,
+  type StoreCallbacks,
   type StorePolicy,
 } from "../quota-store.ts";
 import type { UsageMarks } from "../usage-marks.ts";
@@ -38,7 +37,7 @@ import type { SavedAccount } from "./state-file.ts";
 import { StateSaver } from "./state-saver.ts";
 import { unsavedUnits } from "./unsaved-units.ts";
 
-export type MemoryQuotaStoreOptions = {
+export type MemoryQuotaStoreOptions = StoreCallbacks & {
   /** The file in which counters and bans survive a restart. Without it they are lost. */
   readonly stateFile?: string | undefined;
   /** The store's clock, in Unix milliseconds. */
@@ -48,10 +47,6 @@ export type MemoryQuotaStoreOptions = {
   readonly historyMs?: number | undefined;
   /** The rules of bans; by default they are off. */
   readonly bans?: BanPolicy | undefined;
-  /** Called when counts rose by what requests used beyond their holds. */
-  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
-  /** Called with each reset of windows of meters. */
-  readonly onReset?: ((reset: HeardReset) => void) | undefined;
   /**
    * The most accounts that are kept, and the most client addresses. Beyond it those of the kind that
    * were idle longest are dropped.

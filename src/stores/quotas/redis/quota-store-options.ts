@@ -5,7 +5,7 @@ import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../charge-reports.ts";
 import type { CountCorrections } from "../count-corrections.ts";
 import type { OutageHandler } from "../outage-handler.ts";
-import type { AdminEvent, HeardReset, LateBan, LateUsage } from "../quota-store.ts";
+import type { AdminEvent, LateBan, StoreCallbacks } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** The parts of the store that an outage handler needs: the calls to it, and its last answers. */
@@ -16,7 +16,25 @@ export type FallbackInputs = {
   readonly corrections: CountCorrections;
 };
 
-export type RedisQuotaStoreOptions = {
+/** The calls of a store that gateways share to its opener. */
+export type SharedStoreCallbacks = StoreCallbacks & {
+  /** Called when a call that decides requests has ended, with or without an answer. */
+  readonly onCall?: ((tookMs: number) => void) | undefined;
+  /** Called with a ban of the store that no request was told, because its decision came late. */
+  readonly onLateBan?: ((ban: LateBan) => void) | undefined;
+  /**
+   * Called with the resets and bans that commands made in the store. Each is passed to one gateway
+   * only.
+   */
+  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /**
+   * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
+   * leaves its own changes to the gateways.
+   */
+  readonly logsOwnChanges?: boolean | undefined;
+};
+
+export type RedisQuotaStoreOptions = SharedStoreCallbacks & {
   readonly address: RedisAddress;
   /** `storePrefix`: every key that Tollgate writes starts with it. */
   readonly prefix: string;
@@ -26,30 +44,12 @@ export type RedisQuotaStoreOptions = {
    * By default no request is decided then, as under `onStoreFailure: deny`.
    */
   readonly outage?: (inputs: FallbackInputs) => OutageHandler;
-  /** Called when a call that decides requests has ended, with or without an answer. */
-  readonly onCall?: ((tookMs: number) => void) | undefined;
-  /** Called when counts rose by late charges. */
-  readonly onLateUsage?: ((usage: LateUsage) => void) | undefined;
-  /** Called with a ban that no request was told. */
-  readonly onLateBan?: ((ban: LateBan) => void) | undefined;
   /** The store's clock in tests, in milliseconds; default: the clock of Redis. */
   readonly now?: () => number;
   /** How long the usage of each account is kept by day; by default it is not kept. */
   readonly historyMs?: number | undefined;
   /** Without `outage`: how long a call may take before it counts as lost; default 50 ms. */
   readonly timeoutMs?: number | undefined;
-  /**
-   * Called with the resets and bans that commands made in the store. Each is passed to one gateway
-   * only.
-   */
-  readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
-  /** Called with each reset of windows of meters, also by other gateways and by commands. */
-  readonly onReset?: ((reset: HeardReset) => void) | undefined;
-  /**
-   * Whether its opener logs the changes that it makes itself, as `onAdminEvent` implies. A command
-   * leaves its own changes to the gateways.
-   */
-  readonly logsOwnChanges?: boolean | undefined;
   /** For `rediss://`: additions to the certificates that Node trusts by default. */
   readonly tls?: ConnectionOptions;
 };
