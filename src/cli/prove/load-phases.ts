@@ -90,7 +90,7 @@ class LoadPhases {
   #createLoad(): LoadGenerator {
     const { checker, meters, failoverLoss, killLoss, options } = this.#parts;
     return new LoadGenerator({
-      checker: judgeAll({ promises: checker, meters, failoverLoss, killLoss }),
+      checker: judgeAll(checker, [meters, failoverLoss, killLoss]),
       origins: () => this.#alive.map(({ url }) => url),
       isRetryAfterLess: options.fault === "retry-after",
     });

@@ -56,11 +56,7 @@ export class FailoverLoss {
   }
 }
 
-type FailoverLosses = {
-  readonly chargesLost: number;
-  readonly historyLost: number;
-  readonly metersOff: number;
-};
+type FailoverLosses = Pick<ProofReport, "chargesLost" | "historyLost" | "metersOff">;
 
 /**
  * Names lost units as those of a failover, up to `mostLost` units of the plan, each of which may have

@@ -101,12 +101,7 @@ describe("the judge of a load", () => {
         told.push(`${name} ${account} ${seconds}`);
       },
     });
-    const all = judgeAll({
-      promises: judge("promises"),
-      meters: judge("meters"),
-      failoverLoss: judge("loss"),
-      killLoss: judge("kill"),
-    });
+    const all = judgeAll(judge("promises"), [judge("meters"), judge("loss"), judge("kill")]);
     all.take(shot(7, "pets"));
     all.deniedAfterWaiting("a", 3);
     assert.deepEqual(told, ["promises 7", "meters 7", "loss 7", "kill 7", "promises a 3"]);
