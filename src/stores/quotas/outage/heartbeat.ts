@@ -9,7 +9,7 @@ import type { QuotaClient } from "../redis/quota-client.ts";
  */
 const ACCOUNTS_FORM = 1;
 
-/** The age of the last heartbeat of a gateway that counts (docs/reference/store.md#shares). */
+/** The greatest age of the last beat of a gateway that counts (docs/reference/store.md#shares). */
 const COUNTED_MS = 5_000;
 
 /**
