@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import type { KeyRecord } from "../../../src/core/keys/records.ts";
 import type { Environment, GatewayContext } from "../../../src/gateway/exchange/environment.ts";
 import { OpenTunnels } from "../../../src/gateway/tunnel/open-tunnels.ts";
+import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
 
 beforeEach(() => {
   vi.useFakeTimers({ toFake: ["setInterval", "clearInterval"] });
@@ -94,4 +95,21 @@ it("the store is asked about a ban at each look, and not again while it has not 
   await new Promise(setImmediate);
   vi.advanceTimersByTime(1_000);
   expect(asked.length).toBe(2);
+});
+
+it("of more accounts than are asked about together, only the tunnels of the banned one are closed", async () => {
+  const banned = { nowMs: 1, ban: { untilMs: 2 } };
+  const peek = async ({ account }: AccountRef) => (account === "a_65" ? banned : { nowMs: 1 });
+  const keys = { ready: false };
+  const gateway = { keys, quotas: { peek } } as unknown as GatewayContext;
+  const all = new OpenTunnels(gateway, () => []);
+  const closed: string[] = [];
+  for (let i = 0; i < 70; i++) {
+    const key = { environment: "production", account: `a_${i}` } as KeyRecord;
+    const close = (status: number, why: string) => void closed.push(`k_${i} ${status} ${why}`);
+    const served = { ...environment, bans: {} } as unknown as Environment;
+    all.enter({ ...tunnel(`k_${i}`), key, environment: served, close });
+  }
+  vi.advanceTimersByTime(1_000);
+  await vi.waitFor(() => expect(closed).toEqual(["k_65 1008 the account is banned"]));
 });
