@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterAll, describe, it } from "vitest";
+import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
 import type { RequestListener } from "../../support/gateway/backend.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
@@ -17,7 +18,13 @@ const using = (units: number): RequestListener => {
 describe("a meter", async () => {
   const house = await startTestGateway({
     now: () => NOON,
-    environment: { api: null, costs: [{ match: "POST /v1/chat", meters: METERS }] },
+    environment: {
+      api: null,
+      costs: [
+        { match: "POST /v1/chat", meters: METERS },
+        { match: "POST /v1/tokens", cost: 0, meters: METERS },
+      ],
+    },
     config: {
       history: "400d",
       plans: {
@@ -117,6 +124,28 @@ describe("a meter", async () => {
     for (let i = 0; i < 5; i++) assert.equal((await chat(open)).status, 200);
     const unlimited = await chat(open);
     assert.deepEqual(valuesOf(unlimited, "X-RateLimit-Window"), ["minute"]);
+  });
+
+  it("is told with its hold among what requests under way were charged, also where nothing else was", async () => {
+    const waiting: (() => void)[] = [];
+    house.backend.answer((_seen, response) => {
+      waiting.push(() => response.writeHead(200, { "X-Used": 1 }).end("{}"));
+    });
+    const key = await issue("pro");
+    const running = sendRequest(house.port, {
+      key,
+      method: "POST",
+      path: "/v1/tokens",
+      body: "{}",
+    });
+    await eventually(() => assert.equal(waiting.length, 1));
+    const open = (await (await house.admin("/api/open")).json()) as OpenCharge[];
+    assert.deepEqual(
+      open.map(({ units, meters }) => [units, meters]),
+      [[0, { tokens: 40 }]],
+    );
+    waiting[0]?.();
+    assert.equal((await running).status, 200);
   });
 
   it("counts what the lines say, and the law holds", async () => {
