@@ -116,6 +116,17 @@ describe("a reset that a command made", () => {
     );
   });
 
+  it("is done where 10,000 changes wait for a gateway already, and is not kept beside them", async () => {
+    const command = await openHere();
+    const waiting = Array.from({ length: 9_999 }, (_, i) => [`event ${i}`, "null"] as const);
+    await redis.hset(RESETS, Object.fromEntries(waiting));
+    for (const name of ["a", "b"]) {
+      await spend(command, account(name), perDay(9));
+      assert.deepEqual(await command.reset(account(name)), [{ counter: "day", units: 1 }]);
+      assert.equal(await redis.hlen(RESETS), 10_000, name);
+    }
+  });
+
   it("of nothing leaves nothing to tell", async () => {
     const command = await openHere();
     assert.deepEqual(await command.reset(account("a")), []);
