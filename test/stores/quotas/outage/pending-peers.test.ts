@@ -50,6 +50,18 @@ describe("gateways that may owe a share", () => {
     assert.equal(second.count, 0);
   });
 
+  it("are waited for no longer where the store is back once more within these 5 s", () => {
+    const first = new PendingPeers(3, names("alive", "dead"));
+    first.onStoreBack(BACK_MS);
+    vi.advanceTimersByTime(3_000);
+    const second = new PendingPeers(2, names("alive"), first);
+    second.onStoreBack(BACK_MS + 3_000);
+    vi.advanceTimersByTime(1_999);
+    assert.equal(second.count, 2);
+    vi.advanceTimersByTime(1);
+    assert.equal(second.count, 1, "the one that is dead has had its 5 s");
+  });
+
   it("are as many as are expected where none was seen yet, each until an unknown name owes nothing", () => {
     const pending = new PendingPeers(3, undefined);
     assert.equal(pending.count, 2);
