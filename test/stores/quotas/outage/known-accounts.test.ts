@@ -64,18 +64,19 @@ describe("a reading", () => {
 describe("an answer that came late", () => {
   const request = { accountRef, quotaRequest: STRICT };
 
-  it("reports the ban that it earned, unless this gateway has banned the account itself", () => {
+  it("reports the ban that it earned, unless this gateway has banned the account itself, and is known in either case", () => {
     const late = told(2, { ban: BAN, newBan: BAN as never });
     const other = open();
     other.known.onLateDecision(request, late);
     assert.deepEqual(other.banned, [BAN]);
     assert.deepEqual(other.decisionCache.lastKnown(accountRef)?.ban, BAN);
-    const { known, localQuotas, banned } = open();
+    const { known, localQuotas, decisionCache, banned } = open();
     for (let i = 0; i < 5; i++) {
       localQuotas.decide(accountRef, STRICT, terms({ nowMs: NOON - 5 + i }));
     }
     assert.ok(localQuotas.isBanned(accountRef, NOON));
     known.onLateDecision(request, late);
     assert.deepEqual(banned, []);
+    assert.deepEqual(decisionCache.lastKnown(accountRef)?.ban, BAN, "the store has it");
   });
 });
