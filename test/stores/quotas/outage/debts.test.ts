@@ -31,3 +31,17 @@ describe("the sum of what is owed", () => {
     assert.equal(debts.owedUnits, 0);
   });
 });
+
+it("a day that is owed has the plan of its last request, whatever is taken back after that", () => {
+  const debts = new Debts(10);
+  const told = toldBy(quotaRequest, 1, NOON);
+  for (const plan of ["free", "pro"]) {
+    debts.add(account("a"), { ...quotaRequest, plan }, told.windows, NOON);
+  }
+  debts.subtract(account("a"), quotaRequest, told);
+  const [owed] = debts.take();
+  assert.deepEqual(
+    owed?.days.map(({ requests, plan }) => [requests, plan]),
+    [[1, "pro"]],
+  );
+});
