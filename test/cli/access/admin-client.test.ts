@@ -179,6 +179,19 @@ describe("a gateway that is silent", () => {
       ],
     );
   });
+
+  it("at once, as it ends the connection, takes none of the time that further questions have", async () => {
+    const waited = vi.spyOn(AbortSignal, "timeout");
+    await using admin = await openAdmin((response, { asked }) => {
+      if (asked === "GET /api/cut") response.destroy();
+      else send(response, 200, { known: 1 });
+    });
+    const cut = await fetchAdmin(admin.config, { ...PATH, path: "/api/cut", withinMs: 20_000 });
+    assert.match(cut.ok ? "" : cut.message, /: the connection ended before its answer/);
+    const next = await fetchAdmin(admin.config, { ...PATH, withinMs: 20_000 });
+    assert.equal(next.ok, true);
+    assert.deepEqual(waited.mock.calls, [[20_000], [20_000]]);
+  });
 });
 
 describe("the records of a gateway", () => {
