@@ -62,6 +62,16 @@ it("the end of the last process that saw the store away brings no store back, bu
   assert.deepEqual(told, ["store_away late", "store_back 2", ...again]);
 });
 
+it("after the ends of several that saw it away, the store is back with one that started after all of them, in whatever order they ended", () => {
+  const { seen, told } = house();
+  for (const worker of [1, 3]) seen.note(worker, away("late"));
+  for (const worker of [3, 1]) seen.ended(worker);
+  seen.reached(2);
+  assert.deepEqual(told, ["store_away late"]);
+  seen.reached(4);
+  assert.deepEqual(told, ["store_away late", "store_back 0"]);
+});
+
 it("each bucket of a Cluster is away with the first process that lost it, and back with the last one", () => {
   const { seen, told } = house();
   const lost = (buckets: string) => {
