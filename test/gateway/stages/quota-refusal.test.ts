@@ -19,18 +19,23 @@ const NO_OPERATIONS: readonly Limit[] = [];
 
 const TOKENS = { id: "#tokens", name: "tokens" };
 
-type Asked = { readonly cost?: number; readonly ban?: Ban; readonly by?: ChargeResult["by"] };
+type Asked = {
+  readonly cost?: number;
+  readonly ban?: Ban;
+  readonly by?: ChargeResult["by"];
+  readonly operations?: readonly Limit[];
+};
 
 /** The refusal of a request by these windows, and what the exchange was told of it. */
 function refuse(windows: readonly WindowUsage[], asked: Asked = {}, holds = new OpenHolds()) {
-  const { cost = 1, ban, by = "memory" } = asked;
+  const { cost = 1, ban, by = "memory", operations = NO_OPERATIONS } = asked;
   const told: DecisionFacts[] = [];
   const exchange = { cost, setDecision: (facts: DecisionFacts) => told.push(facts) };
   const decided = { granted: 0, strikes: 2, strikeDueMs: NOON, repaired: false };
   const decision = { nowMs: NOON, windows, ban, ...decided };
   const answer = { decision, admitted: false, requestsAfter: 0, by };
   const result = refuseByQuota(
-    { holds, operations: NO_OPERATIONS },
+    { holds, operations },
     answer,
     exchange as unknown as Exchange,
     CALLER,
@@ -97,6 +102,18 @@ describe("a refusal from memory", () => {
     assert.equal(banned.facts.rateLimitInfo.window, "ban");
     const after = refuse(windows);
     assert.deepEqual([after.refusal.code, after.facts.refusal?.ban], ["rate_limited", undefined]);
+  });
+
+  it("tells a ban that another operation earned by the limit that this has in the configuration in force", () => {
+    const windows = [DAY];
+    const part = { id: "1z", name: "GET /rows" };
+    const earned = { window: "minute", operation: part.id, offences: 1 } as const;
+    const ban: Ban = { untilMs: NOON + 90_000_000, lengthMs: 100_000, ...earned };
+    const limits = [10, 20].map((limit) => {
+      const operations = [{ window: "minute", limit, part } as const];
+      return refuse(windows, { ban, operations }).facts.rateLimitInfo.limit;
+    });
+    assert.deepEqual(limits, [10, 20]);
   });
 
   it("is worked out once for a list of windows, and each time where the store decided", () => {

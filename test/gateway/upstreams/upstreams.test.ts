@@ -5,6 +5,8 @@ import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
 import { A, B, breakOff, fail, originsOf, poolOf, take } from "./pool.ts";
 
+type Pool = Pick<ReturnType<typeof poolOf>, "upstreams">;
+
 describe("several upstreams", () => {
   it("share requests by how many are pending", async () => {
     await using pool = poolOf([A, B]);
@@ -267,6 +269,21 @@ describe("several upstreams", () => {
     assert.equal(a.out, false);
     pool.upstreams.health.answered(a, "acme", 503);
     assert.equal(a.out, true, "an account beside them is a second one");
+  });
+
+  it("are not taken out by such answers to one account, of which a reload comes between two", async () => {
+    await using before = poolOf([A, B]);
+    const answer = ({ upstreams }: Pool, account: string, times: number) => {
+      const [a] = upstreams.all;
+      assert.ok(a);
+      for (let i = 0; i < times; i++) upstreams.health.answered(a, account, 503);
+    };
+    answer(before, "acme", 4);
+    await using after = poolOf([A, B], {}, before.upstreams);
+    answer(after, "acme", 4);
+    assert.deepEqual(originsOf(after.upstreams, 2), [A, B]);
+    answer(after, "bob", 1);
+    assert.deepEqual(originsOf(after.upstreams, 2), [B, B]);
   });
 
   it("stay out while 503 is their answer to the one request that decides", async () => {
