@@ -180,6 +180,28 @@ it("a reload that names another receiver of usage events ends the pause, and one
   await eventually(() => assert.equal(billing.lines("usage_sent").length, 1));
 });
 
+it("a reload that names another receiver sends it an event that the one before refused in the place of the event", async () => {
+  await using receiver = await startUsageReceiver();
+  await using other = await startUsageReceiver();
+  const accounts = ["bad", "good"];
+  await using billing = new Billing({ receiver, accounts, retryMs: 1 });
+  const store = await billing.openStore();
+  for (const account of accounts) await billing.charge(store, account, 1);
+  billing.nowMs += DAY_MS;
+  receiver.verdict = (events) => {
+    if (events.some(({ subject }) => subject === "bad")) return 422;
+    billing.receiver = other;
+    sender.reconfigure();
+    return 503;
+  };
+  const sender = billing.send(store);
+  await eventually(() => assert.equal(other.all().length, 2));
+  assert.deepEqual(
+    other.all().map(({ subject }) => subject),
+    accounts,
+  );
+});
+
 it("a reload that names another receiver while a message is on its way begins no second look", async () => {
   const { pausesMs, waiting } = watchPauses();
   await using receiver = await startUsageReceiver();
