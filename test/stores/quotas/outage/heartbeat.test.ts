@@ -143,6 +143,28 @@ describe("a heartbeat that lay in the socket of a store that stood still", () =>
   });
 });
 
+describe("a store that forgets the gateways twice within the time that they may take to come back", () => {
+  it("leaves them counted, and known by name", async () => {
+    const link = connectRedis({ address: server.address });
+    await link.tried;
+    const quotaClient = createQuotaClient(link, "twice");
+    const [first, second] = [
+      createHeartbeat(quotaClient, "twice"),
+      createHeartbeat(quotaClient, "twice"),
+    ];
+    for (const each of [first, second, first]) await each.beat(1_000);
+    assert.equal(first.gateways(), 2);
+    const names = first.peers();
+    assert.equal(names?.size, 1);
+    for (let i = 0; i < 2; i++) {
+      await redis.flushall();
+      await first.beat(1_000);
+      assert.deepEqual([first.gateways(), first.peers()], [2, names]);
+    }
+    await link.close();
+  });
+});
+
 describe("a heartbeat that finds the slot moving when its time is over", () => {
   it("is late, and Node has nothing to warn of", async ({ onTestFinished }) => {
     const warnings: Error[] = [];
