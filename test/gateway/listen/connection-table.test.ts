@@ -142,9 +142,13 @@ describe("The connections of a listener", () => {
     assert.equal(bench.told.length, 1);
     bench.tick(61_100);
     bench.tick(200_000);
+    bench.table.limits = { ...bench.table.limits, connectionsMax: 0 };
+    bench.take("192.0.2.3");
+    bench.tick(300_000);
     assert.deepEqual(bench.told, [
       { refused: { address: 1 }, closedIdle: 0, address: "192.0.2.1" },
       { refused: { address: 2 }, closedIdle: 0, address: "192.0.2.2" },
+      { refused: { memory: 1 }, closedIdle: 0, address: undefined },
     ]);
   });
 });

@@ -286,6 +286,20 @@ describe("several upstreams", () => {
     assert.deepEqual(originsOf(after.upstreams, 2), [B, B]);
   });
 
+  it("are probed after the pause that their failures have come to, over a reload too", async () => {
+    await using before = poolOf([A, B]);
+    fail(before.upstreams, A, 5);
+    const probe = ({ upstreams }: Pool) => {
+      const [a] = upstreams.all;
+      assert.ok(a);
+      upstreams.health.probed(a, "ECONNREFUSED");
+      return a.probeAtMs;
+    };
+    assert.deepEqual([probe(before), probe(before)], [2_000, 4_000]);
+    await using after = poolOf([A, B], {}, before.upstreams);
+    assert.equal(probe(after), 10_000);
+  });
+
   it("stay out while 503 is their answer to the one request that decides", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
