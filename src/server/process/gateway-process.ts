@@ -12,7 +12,7 @@ import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-key
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import type { HeardReset, LateBan } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent, HeardReset, LateBan } from "../../stores/quotas/quota-store.ts";
 import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";
@@ -46,6 +46,8 @@ export type WorkerHandle = ServedGateway & {
   readonly diagnostics: Diagnostics;
   /** Reads the key records now. Records that cannot be read stay as they are. */
   refreshKeys(): Promise<void>;
+  /** See QuotaAdmin. */
+  hearChange(event: AdminEvent): void;
 };
 
 /**

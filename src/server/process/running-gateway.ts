@@ -3,6 +3,7 @@ import type { Config, ConfigChange } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listen-error.ts";
+import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import { EventOutbox } from "../../telemetry/history/event-outbox.ts";
 import type { WebhookEvent } from "../../telemetry/log/webhook.ts";
@@ -186,6 +187,10 @@ export class RunningGateway implements ServedGateway {
 
   async refreshKeys(): Promise<void> {
     await this.#stores.keys.refresh().catch(() => undefined);
+  }
+
+  hearChange(event: AdminEvent): void {
+    this.#stores.quotas.hearChange(event);
   }
 
   stop({ atOnce } = { atOnce: false }): Promise<void> {

@@ -1,6 +1,7 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
+import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
@@ -18,6 +19,8 @@ export type WorkerCommand =
   | { readonly report: number }
   /** Read the key records now, then send a status. */
   | { readonly refreshKeys: number }
+  /** The supervisor has changed an account, and tells the other gateways by itself. */
+  | { readonly changed: AdminEvent }
   | { readonly recall: DiagnosticsQuery; readonly id: number }
   /** Drain and end; `atOnce` cuts requests in progress, and a drain that has begun. */
   | { readonly stop: true; readonly atOnce?: boolean };

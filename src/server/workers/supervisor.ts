@@ -49,8 +49,11 @@ export async function startWorkers(
     closers.push(() => keys.close());
     // This process makes no decisions. It reads accounts and lifts bans, and the other gateways do
     // not count it as a gateway (docs/reference/store.md#shares). The changes of commands are told by
-    // the workers, but those of its admin listener by itself.
-    const quotas = await openQuotaStore(config, { now, report, logsOwnChanges: true });
+    // the workers, but those of its admin listener by itself, and to the workers at once.
+    const quotas = await openQuotaStore(config, {
+      ...{ now, report, logsOwnChanges: true },
+      onOwnChange: (event) => pool.hearChange(event),
+    });
     closers.push(() => quotas.close());
     const metrics = createMetricsRecorder();
     const recent = new RecentEvents();

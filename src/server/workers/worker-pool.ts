@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
+import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
 import type { OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";
@@ -156,6 +157,11 @@ export class WorkerPool {
       if (!(await worker.refreshKeys(withinMs))) onUnanswered(worker.number);
     };
     await Promise.all([...this.#members].map(refresh));
+  }
+
+  /** Tells all workers that decide requests of a change of an account that the supervisor has made. */
+  hearChange(event: AdminEvent): void {
+    for (const worker of this.#all) worker.hearChange(event);
   }
 
   /** Applies a configuration in all workers, and in those that start from now on (rollout.ts). */

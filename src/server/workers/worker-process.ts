@@ -1,6 +1,7 @@
 import type { Worker } from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload.ts";
+import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import type {
@@ -151,6 +152,11 @@ export class WorkerProcess {
     if (!this.#serving) return {};
     const answer = await this.#ask((id) => ({ recall, id }), withinMs).catch(() => ENDED);
     return answer !== undefined && "recalled" in answer ? answer.recalled : undefined;
+  }
+
+  /** Tells the worker of a change of an account that the supervisor has made. */
+  hearChange(changed: AdminEvent): void {
+    this.#tell({ changed });
   }
 
   /** Tells the worker to drain and end. */

@@ -81,6 +81,8 @@ class WorkerMain {
       void this.#reload(message.reload, message.id);
     } else if ("refreshKeys" in message) {
       void this.#refreshKeys(message.refreshKeys);
+    } else if ("changed" in message) {
+      this.#gateway?.hearChange(message.changed);
     } else if ("recall" in message) {
       void this.#recall(message.recall, message.id);
     } else if ("report" in message) {

@@ -306,6 +306,9 @@ export interface QuotaAdmin {
    */
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void>;
 
+  /** Hears of a change that another process of this gateway has made and tells the other gateways. */
+  hearChange(event: AdminEvent): void;
+
   /**
    * Whether this gateway is the first of all that share the store to set the marker, which is kept
    * for `lifeMs`. The first one reports to people. Costs one command; true without a shared store.

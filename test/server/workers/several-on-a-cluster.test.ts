@@ -5,8 +5,11 @@ import type { AddressInfo } from "node:net";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { WebSocket, WebSocketServer } from "ws";
 import { type Gateway, makeKeys, metricOf, startGateway } from "../../../bench/scale/house.ts";
+import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
+import { bucketSlot } from "../../../src/stores/redis/hash-slots.ts";
+import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
-import { startCluster } from "../../support/redis/redis-engines.ts";
+import { startCluster, type TestCluster } from "../../support/redis/redis-engines.ts";
 
 const SCARCE = 24;
 const LIMIT = 12;
@@ -24,6 +27,7 @@ const keys = makeKeys([
 ]);
 const closing = new AsyncDisposableStack();
 const gateways: Gateway[] = [];
+let cluster: TestCluster;
 let seen = 0;
 
 /** Counts what comes, and echoes what comes over a WebSocket. */
@@ -47,11 +51,12 @@ async function openCounting(): Promise<string> {
 
 /** Two gateways with two workers each, on a Cluster of three. */
 beforeAll(async () => {
-  const cluster = await startCluster(3);
+  cluster = await startCluster(3, ["--cluster-require-full-coverage", "no"]);
   closing.defer(() => cluster.close());
   const upstream = await openCounting();
   const config = {
     ...{ store: cluster.address.url, storeTimeout: "1s", onStoreFailure: "deny", workers: 2 },
+    bans: { strikes: 100 },
     plans: {
       ...Object.fromEntries(Array.from({ length: ROUNDS }, (_, i) => [`scarce${i}`, SCARCE_TERMS])),
       big: { month: 10 ** 9 },
@@ -136,5 +141,32 @@ describe("two gateways of two workers each on a Cluster of three", () => {
     const seenBefore = seen;
     assert.deepEqual(new Set(await askAll()), new Set([200]));
     assert.equal(seen - seenBefore, IDLE);
+  });
+
+  it("admit at once in each worker of the gateway that lifted a ban while the node of bucket 0 is away", async (t) => {
+    const [gateway] = gateways as [Gateway];
+    const node = (bucket: number) => cluster.ownerOf(bucketSlot(bucket));
+    const nth = each(keys.of("big")).findIndex((_, i) => {
+      return node(bucketOf({ environment: "production", account: `big-${i}` })) !== node(0);
+    });
+    const [id, key = ""] = [`big-${nth}`, keys.of("big")[nth]];
+    const askEach = async () => {
+      const fresh = Array.from({ length: 20 }, () => ask(gateway, key, new Agent()));
+      return [...new Set(await Promise.all(fresh))];
+    };
+    const change = async (method: string, path: string, body?: object) => {
+      const headers = { "Content-Type": "application/json" };
+      const sent = body && { body: JSON.stringify(body) };
+      const url = `${gateway.adminUrl}/api/bans${path}`;
+      return (await fetch(url, { method, headers, ...sent })).status;
+    };
+    assert.equal(await change("POST", "", { id, for: "1h" }), 201);
+    await eventually(async () => assert.deepEqual(await askEach(), [429]));
+    // The first answer of each worker is of the store, and further ones are from its memory.
+    assert.deepEqual(await askEach(), [429]);
+    cluster.nodes[node(0)]?.stop();
+    t.onTestFinished(() => cluster.nodes[node(0)]?.cont());
+    assert.equal(await change("DELETE", `/${id}`), 200);
+    await eventually(async () => assert.deepEqual(await askEach(), [200]), { withinMs: 5_000 });
   });
 });

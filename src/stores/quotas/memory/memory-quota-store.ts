@@ -282,6 +282,9 @@ export class MemoryQuotaStore implements QuotaStore {
   }
 
   /** This store has no other gateway. */
+  /** No other process has this store. */
+  hearChange(): void {}
+
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     for (const accountRef of accountRefs) this.invalidate(accountRef);
   }

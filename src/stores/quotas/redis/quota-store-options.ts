@@ -32,6 +32,11 @@ export type SharedStoreCallbacks = StoreCallbacks & {
    * leaves its own changes to the gateways.
    */
   readonly logsOwnChanges?: boolean | undefined;
+  /**
+   * Called with each reset and ban of its opener. Other processes of the same gateway get it by
+   * `hearChange`, because the part of the store that carries messages may be unreachable.
+   */
+  readonly onOwnChange?: ((event: AdminEvent) => void) | undefined;
 };
 
 export type RedisQuotaStoreOptions = SharedStoreCallbacks & {

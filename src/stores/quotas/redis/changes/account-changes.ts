@@ -30,9 +30,10 @@ export type AccountChangesOptions = {
   readonly decisionCache: DecisionCache;
   /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
-  /** See RedisQuotaStoreOptions, as the next one. */
+  /** See RedisQuotaStoreOptions, as the next two. */
   readonly onReset?: ((reset: HeardReset) => void) | undefined;
   readonly logsOwnChanges?: boolean | undefined;
+  readonly onOwnChange?: ((event: AdminEvent) => void) | undefined;
   /** See InvalidationSubscriberOptions. */
   readonly probed: (failure: StoreFailure | undefined) => void;
   readonly tellDenied: TellDenied;
@@ -80,13 +81,12 @@ export class AccountChanges {
    * process logs by itself, is told again later.
    */
   async tellEverywhere(event: AdminEvent): Promise<void> {
-    const { accountRef } = event;
+    const id = accountId(event.accountRef);
     const { onAdminEvent, logsOwnChanges = onAdminEvent !== undefined } = this.#options;
     const told = toldOf(event);
-    const forgotten = this.#hearOwn(accountRef, told);
+    const forgotten = this.#hearOwn(event);
     const kept = logsOwnChanges ? undefined : this.#pending.keep(event);
     const unkept = await kept?.catch(toStoreFailure);
-    const id = accountId(accountRef);
     const published = this.#publisher.publish(id, { told, isPending: !logsOwnChanges });
     const unpublished = await published.catch(toStoreFailure);
     if (unpublished && logsOwnChanges) this.#publisher.publishSoon(id, told);
@@ -106,10 +106,9 @@ export class AccountChanges {
    * `atMs` of its clock. Rejects with StoreFailure.
    */
   async liftEverywhere(accountRef: AccountRef, atMs: number): Promise<void> {
-    const id = accountId(accountRef);
-    const toldBan = { id, atMs, ban: undefined };
-    void this.#hearOwn(accountRef, toldBan);
-    await this.#publisher.publish(id, { told: toldBan });
+    const lift: AdminEvent = { accountRef, atMs, imposed: undefined };
+    void this.#hearOwn(lift);
+    await this.#publisher.publish(accountId(accountRef), { told: toldOf(lift) });
   }
 
   /** See InvalidationPublisher.publishSoon. */
@@ -176,7 +175,15 @@ export class AccountChanges {
   }
 
   /** Hears of a change that this gateway tells the others. */
-  #hearOwn(accountRef: AccountRef, told: ToldChange | undefined): Promise<void> {
+  #hearOwn(event: AdminEvent): Promise<void> {
+    this.#options.onOwnChange?.(event);
+    return this.hear(event);
+  }
+
+  /** Hears of a change that another process tells all gateways. */
+  hear(event: AdminEvent): Promise<void> {
+    const { accountRef } = event;
+    const told = toldOf(event);
     if (told !== undefined && "ban" in told) {
       return this.#forget([accountRef], banChangeOf(told), [told]);
     }
@@ -209,9 +216,8 @@ export class AccountChanges {
     const tell = (events: readonly AdminEvent[]) => {
       for (const event of events) {
         if (isUntold) {
-          const told = toldOf(event);
-          void this.#hearOwn(event.accountRef, told);
-          this.#publisher.publishSoon(accountId(event.accountRef), told);
+          void this.#hearOwn(event);
+          this.#publisher.publishSoon(accountId(event.accountRef), toldOf(event));
         }
         onAdminEvent(event);
       }

@@ -20,6 +20,7 @@ import type { CountCorrections, LostCount } from "../../count-corrections.ts";
 import { DenyDuringOutage, type OutageHandler } from "../../outage-handler.ts";
 import type {
   AccountBan,
+  AdminEvent,
   BanCause,
   ImposedBan,
   LastKnownOptions,
@@ -139,13 +140,14 @@ class RedisQuotaStore implements QuotaStore {
   }
 
   #openChanges(): AccountChanges {
-    const { address, report, onAdminEvent, onReset, logsOwnChanges } = this.#options;
+    const { address, report, onAdminEvent, onReset, ...own } = this.#options;
     return new AccountChanges({
       quotaClient: this.#quotaClient,
       decisionCache: this.#decisionCache,
       onAdminEvent,
       onReset,
-      logsOwnChanges,
+      logsOwnChanges: own.logsOwnChanges,
+      onOwnChange: own.onOwnChange,
       probed: (failure) => {
         const mayBeOver = !OF_WRITES.has(this.#failure?.code ?? "");
         if (failure !== undefined || mayBeOver) this.#failure = failure;
@@ -262,6 +264,10 @@ class RedisQuotaStore implements QuotaStore {
 
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     return this.#changes.invalidateEverywhere(accountRefs);
+  }
+
+  hearChange(event: AdminEvent): void {
+    void this.#changes.hear(event);
   }
 
   markFirst(marker: string, lifeMs: number, change?: RepeatableChange): Promise<boolean> {
