@@ -67,7 +67,7 @@ describe("2.1 AOF/RDB restart: Redis that is killed and restarted", () => {
       await server.kill();
       await chargeFiveLate();
       await eventually(async () => assert.equal(await dayUsed(house, account), 25));
-      await sleep(RESET_HEARD_MS + 200);
+      await sleep(TOLD_MS);
       assert.deepEqual(lost(), []);
       await server.kill();
       await rm(join(server.dir, "dump.rdb"));
@@ -90,5 +90,5 @@ describe("2.1 AOF/RDB restart: Redis that is killed and restarted", () => {
   });
 });
 
-/** For so long a lower count may be that of a reset. */
-const RESET_HEARD_MS = 1_000;
+/** A loss is told within this, once the store has said that it is no reset. */
+const TOLD_MS = 1_000;

@@ -14,12 +14,14 @@ export type WindowTotal = {
 
 /**
  * A window, by the name that `X-RateLimit-Window` has, counts `used`, although it is the window that
- * counted `was` before.
+ * counted `was` before, at `countedMs` of the store's clock.
  */
 export type LostCount = {
+  readonly counter: string;
   readonly window: string;
   readonly used: number;
   readonly was: number;
+  readonly countedMs: number;
 };
 
 /** Called about counts and bans that change after their requests were answered. */

@@ -28,7 +28,9 @@ export function findLostCount(
     const was = held?.used ?? (before.used[i] as number);
     if (used >= was) continue;
     const thenMs = held?.resetMs ?? currentEnd(usage, before.trip.nowMs);
-    if (resetMs === thenMs) return { window: windowLabel(usage), used, was };
+    if (resetMs !== thenMs) continue;
+    const countedMs = held?.countedMs ?? before.trip.nowMs;
+    return { counter: counterName(usage), window: windowLabel(usage), used, was, countedMs };
   }
   return undefined;
 }
@@ -45,5 +47,6 @@ export function findLossIn(
   if (before.trip.nowMs >= nowMs) return undefined;
   const known = windowIn(before, counter, startMs);
   if (known === undefined || used >= known.used) return undefined;
-  return { window: windowLabel(known), used, was: known.used };
+  const { used: was, countedMs } = known;
+  return { counter, window: windowLabel(known), used, was, countedMs };
 }

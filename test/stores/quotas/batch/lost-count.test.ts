@@ -35,8 +35,10 @@ function knownOf(more: Partial<QuotaDecision> = {}) {
   return cacheDecision(ask(), verdict(NOON, [7, 40], more), trip);
 }
 
-const lostOf = (later: QuotaDecision, cached = knownOf(), asked = ask()) =>
-  findLostCount(cached, asked, later);
+const lostOf = (later: QuotaDecision, cached = knownOf(), asked = ask()) => {
+  const lost = findLostCount(cached, asked, later);
+  return lost && { window: lost.window, used: lost.used, was: lost.was };
+};
 const copied = LIMITS.map((limit) => ({ ...limit }));
 /** With strikes it is known as a whole, not by its counts alone. */
 const whole = knownOf({ strikes: 1 });

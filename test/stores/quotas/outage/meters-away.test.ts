@@ -28,8 +28,8 @@ const ASK = {
   requests: 1,
 } as const;
 
-/** For so long a lower count may be that of a reset. */
-const RESET_HEARD_MS = 1_000;
+/** A loss is told within this, once the store has said that it is no reset. */
+const TOLD_MS = 1_000;
 
 beforeEach(() => redis.flushall());
 
@@ -368,7 +368,7 @@ describe("a settlement that raises a count tells", () => {
     await hold(store);
     store.settle(accountRef, holds, use(10));
     await eventually(async () => assert.deepEqual(await counts(store), [1, 4, 14]));
-    await sleep(RESET_HEARD_MS + 200);
+    await sleep(TOLD_MS);
     assert.deepEqual(lostOf(house), []);
   });
 

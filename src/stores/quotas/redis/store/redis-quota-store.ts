@@ -37,6 +37,7 @@ import { AccountChanges } from "../changes/account-changes.ts";
 import { AccountEdits } from "../changes/account-edits.ts";
 import { createQuotaClient, type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
 import type { RedisQuotaStoreOptions } from "../quota-store-options.ts";
+import { wasReset } from "../stored-resets.ts";
 import { readDayHistory } from "./day-history.ts";
 import { listBans } from "./list-bans.ts";
 import { Markers } from "./markers.ts";
@@ -104,7 +105,9 @@ class RedisQuotaStore implements QuotaStore {
     this.#changes = this.#openChanges();
     this.#edits = new AccountEdits(quotaClient, this.#changes, shown);
     this.#markers = new Markers(quotaClient);
-    this.#tellLoss = lostCountReporter(shown, report, this.#decisionCache);
+    this.#tellLoss = lostCountReporter(shown, report, (accountRef, lost) => {
+      return wasReset(quotaClient, accountRef, lost);
+    });
     this.#eviction = watchEviction(link, shown, report);
     this.#split = watchSplit(link, shown, report);
     // A command looks once, and its first answer is the one that it asked for.

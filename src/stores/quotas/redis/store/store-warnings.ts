@@ -1,8 +1,7 @@
 import type { Reporter } from "../../../../telemetry/log/log.ts";
 import type { Link } from "../../../redis/link.ts";
 import { toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
-import { type AccountRef, accountId } from "../../account-ref.ts";
-import { type DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
+import type { AccountRef } from "../../account-ref.ts";
 import type { LostCount } from "../../count-corrections.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";
 
@@ -153,33 +152,39 @@ export function watchClock(
 
 /** The pause between two lines about losses: a loss seldom concerns only one account. */
 const LOSSES_EACH_MS = 60_000;
-/** The message that an account was reset may come so much later than its new count. */
-const RESET_HEARD_MS = 1_000;
+/** The pause between two questions whether a count was reset. */
+const ASKS_EACH_MS = 1_000;
 
 /**
  * Reports, at most once a minute, that the store has lost charges that it had reported: after a
  * FLUSHALL, a failover to a replica that was behind, a restart, or an eviction. An account that had
- * used up the window may use it again. Counts that a reset lowered are not lost.
+ * used up the window may use it again. Counts that a reset lowered are not lost. `wasReset` asks the
+ * store itself, because the message of a reset comes later, or not while bucket 0 is unreachable.
  */
 export function lostCountReporter(
   shown: string,
   report: Reporter,
-  decisionCache: Pick<DecisionCache, "beginCall" | "endCall">,
+  wasReset: (accountRef: AccountRef, lost: LostCount) => Promise<boolean>,
 ) {
   let toldMs = Number.NEGATIVE_INFINITY;
-  let isWaiting = false;
+  let isAsking = false;
+  const ask = async (accountRef: AccountRef, lost: LostCount) => {
+    if (await wasReset(accountRef, lost).catch(() => false)) return;
+    toldMs = performance.now();
+    const { environment, account } = accountRef;
+    const { window, used, was } = lost;
+    const why = "the store has lost charges of a window that is not over";
+    const counts = { environment, account, window, used, was };
+    report("error", "counter_regression", { store: shown, ...counts, why });
+  };
   return (accountRef: AccountRef, lost: LostCount): void => {
-    if (isWaiting || performance.now() - toldMs < LOSSES_EACH_MS) return;
-    isWaiting = true;
-    const invalidated = decisionCache.beginCall();
-    setTimeout(() => {
-      isWaiting = false;
-      decisionCache.endCall(invalidated);
-      if (isInvalidated(invalidated, accountId(accountRef))) return;
-      toldMs = performance.now();
-      const { environment, account } = accountRef;
-      const why = "the store has lost charges of a window that is not over";
-      report("error", "counter_regression", { store: shown, environment, account, ...lost, why });
-    }, RESET_HEARD_MS).unref();
+    if (isAsking || performance.now() - toldMs < LOSSES_EACH_MS) return;
+    isAsking = true;
+    void ask(accountRef, lost).finally(() => {
+      const asked = () => {
+        isAsking = false;
+      };
+      setTimeout(asked, ASKS_EACH_MS).unref();
+    });
   };
 }

@@ -1,57 +1,84 @@
 import assert from "node:assert/strict";
-import { setTimeout as sleep } from "node:timers/promises";
+import { setImmediate as turn } from "node:timers/promises";
 import { describe, it, vi } from "vitest";
-import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
+import { meterPart } from "../../../../../src/core/quota/meters.ts";
 import {
   reportLostCharges,
   reportUncertain,
 } from "../../../../../src/stores/quotas/charge-reports.ts";
+import type { MissingPart } from "../../../../../src/stores/quotas/quota-store.ts";
 import {
   lostCountReporter,
   watchClock,
 } from "../../../../../src/stores/quotas/redis/store/store-warnings.ts";
 import { eventually } from "../../../../support/poll.ts";
-import { account, open, startServer, type Told } from "../redis-kit.ts";
+import { account, open, openFor, perDay, spend, startServer, type Told } from "../redis-kit.ts";
 
-const LOST = { window: "minute", used: 3, was: 387 } as const;
-/** A little longer than the message of another gateway may take. */
-const HEARD_MS = 1_200;
+const LOST = { counter: "minute", window: "minute", used: 3, was: 387, countedMs: 1_000 } as const;
 
 function openReporter() {
-  const decisionCache = new DecisionCache();
   const told: Told[] = [];
   const report = (level: string, message: string, details?: Record<string, unknown>) => {
     told.push({ level, message, details });
   };
-  return {
-    decisionCache,
-    told,
-    report,
-    tell: lostCountReporter("redis://host", report, decisionCache),
-  };
+  return { told, report };
 }
 
 describe("a count that is lower than it was", () => {
-  it("is no lost charge where the message of a reset comes after the count, and hides none that follows", async () => {
-    const { decisionCache, told, tell } = openReporter();
-    tell(account("reset"), LOST);
-    decisionCache.invalidate(account("reset"));
-    await sleep(HEARD_MS);
-    assert.equal(told.length, 0);
-    tell(account("lost"), LOST);
-    await eventually(() => assert.equal(told.length, 1));
-    const [{ message, details } = { message: "", details: undefined }] = told;
-    assert.deepEqual([message, details?.account], ["counter_regression", "lost"]);
-  });
+  it.for([
+    ["a window", "year", "year", "tg:{*}:production:reset", "Y"],
+    ["a window of a meter", "#tokens.year", "tokens.year", "tg:c{*}:production:reset:m", "tokensY"],
+  ] as const)(
+    "is no lost charge where no message told of the reset of %s, and hides none that follows",
+    async ([_what, counter, window, pattern, field], t) => {
+      const redis = await startServer(t);
+      const client = await redis.client();
+      const rights = ["~*", "&*", "+@all", "-incr", "-publish"];
+      await client.call("ACL", "SETUSER", "mute", "on", ">secret", ...rights);
+      const { store, told } = await openFor(t, redis.url);
+      const mute = await openFor(t, redis.url.replace("//", "//mute:secret@"));
+      const accountRef = account("reset");
+      const take = (cost: number) => {
+        const meter = {
+          window: "year",
+          limit: 10 ** 9,
+          part: meterPart("tokens"),
+          hold: cost,
+        } as const;
+        const limits = [{ window: "year", limit: 10 ** 9 } as const, meter];
+        return spend(store, accountRef, { ...perDay(1), limits, cost });
+      };
+      await take(50);
+      const unheard: MissingPart[] = [];
+      await mute.store.reset(accountRef, { counters: [counter] }, (part) => unheard.push(part));
+      assert.equal(unheard.length, 1);
+      await take(1);
+      const [hash = ""] = await client.keys(pattern);
+      const [start] = String(await client.hget(hash, field)).split(" ");
+      assert.match(String(start), /^\d+$/);
+      await eventually(async () => {
+        await take(2);
+        await client.hset(hash, field, `${start} 1 0`);
+        await take(1);
+        assert.ok(told.length > 0);
+      });
+      const { was, ...details } = told[0]?.details ?? {};
+      assert.deepEqual([told[0]?.message, details.window], ["counter_regression", window]);
+      assert.notEqual(was, 50, "it was reset");
+    },
+  );
 
-  it("is a lost charge where another account was reset, and told once", async () => {
-    const { decisionCache, told, tell } = openReporter();
+  it("is told once, also where the store cannot say whether it was reset", async () => {
+    const { told, report } = openReporter();
+    const tell = lostCountReporter("redis://host", report, () => Promise.reject(new Error("gone")));
     for (const id of ["lost", "lost too"]) tell(account(id), LOST);
-    decisionCache.invalidate(account("reset"));
     await eventually(() => assert.equal(told.length, 1));
     tell(account("lost"), LOST);
-    await sleep(HEARD_MS);
-    assert.deepEqual([told.length, told[0]?.details?.account], [1, "lost"]);
+    await turn();
+    const { window, used, was } = LOST;
+    const why = "the store has lost charges of a window that is not over";
+    const details = { store: "redis://host", ...account("lost"), window, used, was, why };
+    assert.deepEqual(told, [{ level: "error", message: "counter_regression", details }]);
   });
 });
 
