@@ -33,30 +33,44 @@ type RolloutPool = {
  */
 export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollout> {
   const asked = new Map<WorkerProcess, Verdict>();
-  for (const judge of [...pool.members]) {
-    const verdict = await apply(config, judge, pool);
-    if (verdict.is === "refused") return { applied: false, reasons: verdict.reasons };
-    asked.set(judge, verdict);
-    if (verdict.is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
-  }
-  // Workers in the place of those that were late or ended have the configuration of before.
+  const refused = await judge(config, pool, asked);
+  const late = [...asked].filter(([, { is }]) => is === "late");
+  if (countOf(asked, "taken") > 0) pool.onTaken();
+  // The worker in the place of one that was late starts with the configuration in force. It is not
+  // asked, because what is told of the late one is over when it serves.
+  const others = [...pool.members].filter((worker) => !asked.has(worker));
+  for (const [worker] of late) pool.replace(worker);
+  if (refused !== undefined) return { applied: false, reasons: refused.reasons };
   if (countOf(asked, "taken") === 0) {
     return { applied: false, reasons: asked.size === 0 ? [NO_JUDGE] : reasonsOf(asked) };
   }
-  pool.onTaken();
   // After a worker has applied the configuration, another can refuse it only for a temporary reason
   // of its own.
-  const others = [...pool.members].filter((worker) => !asked.has(worker));
   await Promise.all(
     others.map(async (worker) => {
       const verdict = await apply(config, worker, pool);
       asked.set(worker, verdict);
-      if (verdict.is === "refused") pool.replace(worker);
+      if (verdict.is === "refused" || verdict.is === "late") pool.replace(worker);
     }),
   );
   // The worker in the place of one that ended has the new configuration.
   for (const [worker, { is }] of asked) if (is === "ended") asked.delete(worker);
   return { applied: true, reasons: reasonsOf(asked) };
+}
+
+/** Asks workers until one takes the configuration or refuses it, and returns the verdict of a refusal. */
+async function judge(
+  config: Config,
+  pool: RolloutPool,
+  asked: Map<WorkerProcess, Verdict>,
+): Promise<Verdict | undefined> {
+  for (const worker of [...pool.members]) {
+    const verdict = await apply(config, worker, pool);
+    if (verdict.is === "refused") return verdict;
+    asked.set(worker, verdict);
+    if (verdict.is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
+  }
+  return undefined;
 }
 
 async function apply(config: Config, worker: WorkerProcess, pool: RolloutPool): Promise<Verdict> {
@@ -69,7 +83,6 @@ async function apply(config: Config, worker: WorkerProcess, pool: RolloutPool): 
     if (!pool.members.has(worker)) {
       return { is: "ended", reasons: ["it ended while it applied the configuration"] };
     }
-    pool.replace(worker);
     return { is: "late", reasons: [error instanceof Error ? error.message : String(error)] };
   }
 }

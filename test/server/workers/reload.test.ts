@@ -122,6 +122,9 @@ describe("a reload of several processes", () => {
     const { hash } = await crew.gateway.line(({ kind }) => kind === "config_reloaded");
     assert.match(String(hash), /^[0-9a-f]{64}$/, "the event says that it is in force");
     await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
+    const order = crew.gateway.lines().map(({ msg }) => msg);
+    const serves = order.lastIndexOf("worker_serves");
+    assert.ok(order.indexOf("config_incomplete") < serves, "the next one did not serve yet");
     await allTold(100_000, crew, key);
     await eventually(() => assert.ok(!isAlive(stuck as number), "its drain is over"));
     assert.equal((await crew.reload()).status, 200);
