@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { toStoreFailure } from "../../../src/stores/redis/store-failure.ts";
+import { readPage } from "../../docs/markdown.ts";
 
 function reply(message: string) {
   return toStoreFailure(Object.assign(new Error(message), { name: "ReplyError" }));
@@ -10,6 +11,18 @@ describe("a reply that is an error", () => {
   it("has executed nothing where Redis refuses the call as a whole", () => {
     for (const text of ["OOM command not allowed", "READONLY You can't write", "NOPERM no keys"]) {
       assert.equal(reply(text).executed, "no", text);
+    }
+  });
+
+  it("has a code that the page of operators names as a reason of store_away", () => {
+    const [reasons = ""] =
+      /^`code` is the reason: .*?\n\n/ms.exec(readPage("docs/operations.md")) ?? [];
+    const words =
+      "BUSY CLUSTERDOWN LATE LOADING MASTERDOWN MISCONF NEWER NOAUTH NOPERM NOREPLICAS OOM";
+    for (const word of [...words.split(" "), "READONLY", "TRYAGAIN", "WRONGPASS"]) {
+      const { code, message } = reply(`${word} 1`);
+      assert.ok(reasons.includes(`\`${code}\``), code);
+      assert.ok(!message.includes(word), `${message} is in plain words`);
     }
   });
 
