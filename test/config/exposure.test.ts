@@ -187,3 +187,24 @@ describe("The shown configuration", () => {
     assert.doesNotMatch(JSON.stringify(shown), /canary|whsec/);
   });
 });
+
+describe("check warns of a history that is too short to bill a month", () => {
+  const including = BASE.replace("minute: 60", "month: 60, included: { month: 9 }");
+  for (const [history, base, isWarned] of [
+    ["61d", including, true],
+    ["62d", including, false],
+    ["off", including, false],
+    ["1d", BASE, false],
+    ["1d", including.replace("included: { month: 9 }", "day: 9, included: { day: 9 }"), false],
+  ] as const) {
+    it(`${isWarned ? "" : "not "}of ${history} with ${base.split("free:")[1]}`, async () => {
+      const warnings = await warned(`history: ${history}`, base);
+      assert.equal(warnings.length, isWarned ? 1 : 0, warnings.join("\n"));
+      if (isWarned)
+        assert.match(
+          warnings[0] ?? "",
+          /^3:1: The history is too short to bill a month of plan free/,
+        );
+    });
+  }
+});

@@ -27,9 +27,10 @@ type Options = {
   readonly machineNow?: () => number;
 };
 
-export const memory = (now: () => number) => {
-  return createMemoryQuotaStore({ now, report: () => {}, historyMs: 400 * DAY_MS });
+export const memoryFor = (historyMs: number) => (now: () => number) => {
+  return createMemoryQuotaStore({ now, report: () => {}, historyMs });
 };
+export const memory = memoryFor(400 * DAY_MS);
 
 /** A store whose clock the test holds, what it has charged, and senders that read it. */
 export class Billing implements AsyncDisposable {

@@ -9,7 +9,7 @@ import { open } from "../stores/quotas/redis/redis-kit.ts";
 import { eventually } from "../support/poll.ts";
 import { startRedis, type TestRedis } from "../support/redis/redis.ts";
 import { startUsageReceiver, type UsageReceiver } from "../support/usage-receiver.ts";
-import { Billing, LIMITS, memory, START } from "./billing.ts";
+import { Billing, LIMITS, memory, memoryFor, START } from "./billing.ts";
 
 const MINUTE_MS = 60_000;
 const CLOSES_MS = 15 * MINUTE_MS;
@@ -235,6 +235,31 @@ for (const engine of Object.keys(ENGINES) as (keyof typeof ENGINES)[]) {
         );
       },
     );
+
+    it("tell no overage where days of the month are no longer kept, but the reason", async () => {
+      await using receiver = await startUsageReceiver();
+      const historyMs = 7 * DAY_MS;
+      const options = { receiver, accounts: ["acme"], includedOfMonth: 10, anchor: 5, historyMs };
+      const openShort = { memory: () => memoryFor(historyMs), redis: () => redisStores(historyMs) };
+      await using billing = new Billing({ ...options, open: openShort[engine]() });
+      const store = await billing.openStore();
+      billing.nowMs = Date.UTC(2026, 9, 6, 12);
+      await billing.charge(store, "acme", 8);
+      billing.nowMs = Date.UTC(2026, 10, 4, 12);
+      await billing.charge(store, "acme", 9);
+      billing.nowMs = Date.UTC(2026, 10, 8, 12);
+      await billing.charge(store, "acme", 11);
+      billing.nowMs = Date.UTC(2026, 10, 9, 12);
+      billing.send(store);
+      await eventually(() => assert.equal(receiver.all().length, 2));
+      const [cut, whole] = receiver.all().map(({ data }) => data);
+      assert.deepEqual([cut?.day, cut?.units, cut?.overage], ["2026-11-04", 9, undefined]);
+      assert.match(String(cut?.overageUnknown), /^days of its month before 2026-11-0[12] are no/);
+      assert.deepEqual([whole?.day, whole?.overage], ["2026-11-08", 1]);
+      await eventually(() => assert.equal(billing.lines("usage").length, 2));
+      const unknown = billing.lines("usage").map(({ overageUnknown }) => overageUnknown);
+      assert.deepEqual(unknown, [cut?.overageUnknown, undefined]);
+    });
 
     it("tell the units of each meter that the account used", async () => {
       await using receiver = await startUsageReceiver();

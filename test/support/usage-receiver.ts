@@ -20,6 +20,7 @@ export type UsageEvent = {
     readonly units: number;
     readonly refused: number;
     readonly overage?: number;
+    readonly overageUnknown?: string;
     readonly meters?: Readonly<Record<string, number>>;
   };
 };

@@ -214,9 +214,13 @@ export const RESPONSE_SCHEMAS = {
       units: COUNT,
       refused: COUNT,
       overage: { ...COUNT, description: "Of a month: units above those in its price" },
+      overageUnknown: {
+        ...STRING,
+        description: "In place of overage: why it is unknown, such as days that are no longer kept",
+      },
       meters: { ...mapOf(COUNT), description: "Units of each meter that it used" },
     },
-    ["overage", "meters"],
+    ["overage", "overageUnknown", "meters"],
   ),
   Reset: objectOf({
     ...ACCOUNT,

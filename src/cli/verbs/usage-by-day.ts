@@ -1,4 +1,5 @@
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { formatCount } from "../../base/messages.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import type { NameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
@@ -58,9 +59,11 @@ export async function usageByDay(
   const json = invocation.flag("json");
   const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);
   let isFound = false;
+  const unbilled = new UnknownOverage();
   const onRows = (rows: readonly DayReport[]) => {
     if (rows.length === 0) return;
     isFound = true;
+    unbilled.note(rows);
     printer.rows(rows);
   };
   return withAccounts(invocation, terminal, {
@@ -79,9 +82,36 @@ export async function usageByDay(
         return fail(terminal, status, `${message}${others}`);
       }
       printer.end(missing);
-      return EXIT_OK;
+      return unbilled.report(terminal);
     },
   });
+}
+
+/** The accounts whose overage cannot be told (docs/reference/history.md#overage). */
+class UnknownOverage {
+  #accounts = 0;
+  #last: DayReport | undefined;
+
+  /** Called with all rows, account by account. */
+  note(rows: readonly DayReport[]): void {
+    for (const row of rows) {
+      if (row.overageUnknown === undefined) continue;
+      if (row.account !== this.#last?.account) this.#accounts += 1;
+      this.#last = row;
+    }
+  }
+
+  /** Returns the exit status. */
+  report(terminal: Terminal): number {
+    if (this.#last === undefined) return EXIT_OK;
+    const { account, overageUnknown } = this.#last;
+    const others = this.#accounts - 1;
+    const and = others === 0 ? "" : ` and ${formatCount(others, "other account")}`;
+    terminal.err(
+      `Missing: overage of ${account}${and}: ${overageUnknown}. Set history to 62d or more, and the next months can be billed\n`,
+    );
+    return EXIT_FAILURE;
+  }
 }
 
 /** Called with one row or more. `missing` is how many parts of the store could not be asked. */
@@ -107,10 +137,13 @@ function asRows(invocation: Invocation, terminal: Terminal, meters: readonly str
   let isFirst = true;
   let columns: readonly (Column | "overage")[] = COLUMNS;
   const print = (rows: readonly DayReport[]) => {
-    if (rows[0]?.overage !== undefined) columns = [...COLUMNS, "overage"];
+    const [first] = rows;
+    if (first?.overage !== undefined || first?.overageUnknown !== undefined) {
+      columns = [...COLUMNS, "overage"];
+    }
     const names = [...columns, ...meters.map(meterColumn)];
     const cells = rows.map((row) => [
-      ...columns.map((name) => row[name] ?? 0),
+      ...columns.map((name) => row[name] ?? ""),
       ...meters.map((name) => row.meters?.[name] ?? 0),
     ]);
     if (asCsv) terminal.out(formatCsv(isFirst ? [names, ...cells] : cells));

@@ -1,6 +1,7 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { formatHostPort, isLoopback } from "../../core/address.ts";
+import { DAY_MS } from "../../core/quota/days.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
@@ -31,6 +32,7 @@ export function validateDraft(draft: Draft, findings: Findings): void {
   validatePlans(draft, findings);
   checkBans(draft, findings);
   checkEvents(draft, findings);
+  warnOfShortHistory(draft, findings);
   checkExposure(draft, findings);
   checkLists(draft, findings);
 }
@@ -177,6 +179,22 @@ function checkEvents({ events, history }: Draft, findings: Findings): void {
   findings.mistake(
     ["events", "kinds", at],
     "Cannot send usage events without history: they are read from it; set history: 400d, or leave usage out",
+  );
+}
+
+/** A month that is over reaches as far back as this while the next one lasts. */
+const TWO_MONTHS_MS = 62 * DAY_MS;
+
+/** The overage of a month is unknown as soon as one of its days is no longer kept. */
+function warnOfShortHistory({ history, plans }: Draft, findings: Findings): void {
+  if (history === undefined || history >= TWO_MONTHS_MS) return;
+  const billed = Object.entries(plans ?? {}).find(([, plan]) => {
+    return typeof plan === "object" && plan.included?.month !== undefined;
+  });
+  if (billed === undefined) return;
+  findings.warning(
+    ["history"],
+    `The history is too short to bill a month of plan ${billed[0]}: its first days may be gone when the month is over, and then its overage is not told; set 62d or more`,
   );
 }
 

@@ -166,7 +166,7 @@ export const shape = z.strictObject(
     log: optional(log, {}, "The log, JSON lines on stdout."),
     metrics: optional(metrics, {}, "What /metrics of the admin listener tells."),
     history: optional(
-      kind.offOr(kind.duration({ from: "1d", to: "3660d" })),
+      kind.offOr(kind.duration({ from: "1d", to: "3660d", examples: ["62d", "400d"] })),
       "off",
       "For how long the usage of each account is kept by UTC day.",
     ),

@@ -53,7 +53,7 @@ const DURATIONS = ["500ms", "10s", "5m", "24h", "30d"];
 const SIZES = ["512B", "16KiB", "1MiB", "2GiB"];
 
 /** Parsed into milliseconds. */
-export function duration(range: Range<string>) {
+export function duration(range: Range<string> & Partial<Pick<Measure, "examples">>) {
   return measured("duration", {
     pattern: DURATION,
     read: parseDuration,

@@ -41,7 +41,7 @@ export function formatDay(day: number): string {
 }
 
 /** The first day of the month that holds the day. */
-function monthOf(day: number): number {
+export function monthOf(day: number): number {
   const at = new Date(day * DAY_MS);
   return dayOf(Date.UTC(at.getUTCFullYear(), at.getUTCMonth()));
 }

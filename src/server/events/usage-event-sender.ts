@@ -18,7 +18,7 @@ import { type AccountDay, usageMessage } from "./usage-event.ts";
 type UsageEventSources = {
   readonly config: () => Pick<Config, "events" | "historyMs" | "planBounds" | "storePrefix">;
   readonly keys: Pick<KeyStore, "records" | "ready">;
-  readonly quotas: Pick<QuotaStore, "history" | "partOf" | "readNow" | "usageMarks">;
+  readonly quotas: Pick<QuotaStore, "history" | "oldestDay" | "partOf" | "readNow" | "usageMarks">;
   readonly log: Log;
   /** Unix milliseconds, of the clock that signs messages. Days close by that of the store. */
   readonly now: () => number;
@@ -212,11 +212,12 @@ export class UsageEventSender {
     const { log } = this.#sources;
     for (const { accountRef, usage } of some) {
       const { environment: env, account } = accountRef;
-      const { plan, day, admitted, units, refused, overage, meters } = usage;
+      const { plan, day, admitted, units, refused, overage, overageUnknown, meters } = usage;
       const told = { env, account, plan, day: formatDay(day), admitted, units, refused };
       log.info("usage", {
         ...told,
         ...(overage !== undefined && { overage }),
+        ...(overageUnknown !== undefined && { overageUnknown }),
         ...(meters && { meters }),
       });
     }

@@ -28,7 +28,7 @@ export function usageMessage(days: readonly AccountDay[], source: string): Signe
 function cloudEvent({ accountRef, usage }: AccountDay, source: string) {
   const { environment, account } = accountRef;
   const day = formatDay(usage.day);
-  const { plan, admitted, units, refused, overage, meters } = usage;
+  const { plan, admitted, units, refused, overage, overageUnknown, meters } = usage;
   return {
     specversion: "1.0",
     type: "tollgate.usage",
@@ -39,6 +39,9 @@ function cloudEvent({ accountRef, usage }: AccountDay, source: string) {
     time: `${day}T23:59:59Z`,
     subject: account,
     datacontenttype: "application/json",
-    data: { environment, account, plan, day, admitted, units, refused, overage, meters },
+    data: {
+      ...{ environment, account, plan, day, admitted, units, refused },
+      ...{ overage, overageUnknown, meters },
+    },
   };
 }

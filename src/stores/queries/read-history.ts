@@ -10,6 +10,7 @@ import {
   monthRange,
 } from "../../core/quota/days.ts";
 import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
+import { overageUnknown } from "./lost-days.ts";
 
 /** The usage of an account on one day, as it is shown (docs/reference/history.md#days). */
 export type DayReport = {
@@ -24,6 +25,8 @@ export type DayReport = {
   readonly refused: number;
   /** Units above those in a month's price, as far as this day used them; of whole months only. */
   readonly overage?: number;
+  /** Why there is no `overage` although the plan includes units. */
+  readonly overageUnknown?: string;
   /** Units of each meter; absent if the account used none. */
   readonly meters?: Readonly<Record<string, number>>;
 };
@@ -81,7 +84,7 @@ export function historyDisabledError({ historyMs }: Pick<Config, "historyMs">): 
  * rejects unless `onMissing` is given and all accounts are wanted: of one account there is no rest.
  */
 export async function* readHistory(
-  quotas: Pick<QuotaAdmin, "history">,
+  quotas: Pick<QuotaAdmin, "history" | "oldestDay">,
   accounts: readonly AccountRecord[],
   spansOf: AccountSpans,
   { environment, plan, account, after, includedOf }: HistoryFilter,
@@ -95,11 +98,15 @@ export async function* readHistory(
   for (let from = first; from < chosen.length; from += ACCOUNTS_TOGETHER) {
     const some = chosen.slice(from, from + ACCOUNTS_TOGETHER);
     const days = await readDays(quotas, some, spansOf, missing);
+    // Asked afterwards: a day that went in between counts as missing.
+    const oldestDay = includedOf && (await quotas.oldestDay());
     const rows = some.flatMap((one) => {
       return spansOf(one).flatMap((span) => {
         const own = (days.get(one) ?? []).filter(({ day }) => day >= span.from && day <= span.to);
         const reports = own.map((counted) => reportOf(one, counted));
-        return includedOf === undefined ? reports : withOverage(reports, includedOf);
+        if (includedOf === undefined || oldestDay === undefined) return reports;
+        const month = { first: span.from, firstUsed: own[0]?.day ?? span.to };
+        return withOverage(reports, includedOf, overageUnknown(one, month, oldestDay));
       });
     });
     yield rows.filter((row) => {
@@ -134,8 +141,11 @@ async function readDays(
 function withOverage(
   reports: readonly DayReport[],
   includedOf: (plan: string) => number | undefined,
+  unknown: string | undefined,
 ): readonly DayReport[] {
-  const included = includedOf(reports.at(-1)?.plan ?? "") ?? Number.POSITIVE_INFINITY;
+  const included = includedOf(reports.at(-1)?.plan ?? "");
+  if (included === undefined) return reports.map((report) => ({ ...report, overage: 0 }));
+  if (unknown !== undefined) return reports.map((row) => ({ ...row, overageUnknown: unknown }));
   let used = 0;
   return reports.map((report) => {
     const before = Math.max(used, included);

@@ -2,6 +2,7 @@ import type { AccountRecord } from "../../core/keys/records.ts";
 import { DAY_MS, type DayUsage } from "../../core/quota/days.ts";
 import { windowStart } from "../../core/quota/windows.ts";
 import type { MissingPart, QuotaStore } from "../quotas/quota-store.ts";
+import { type MonthDays, overageUnknown } from "./lost-days.ts";
 import type { HistoryFilter } from "./read-history.ts";
 
 /** The usage of a closed day. `plan` is that of the account now if the day has none. */
@@ -9,6 +10,8 @@ export type ClosedDay = DayUsage & {
   readonly plan: string;
   /** See DayReport; absent if the plan includes no units of a month. */
   readonly overage?: number;
+  /** See DayReport. */
+  readonly overageUnknown?: string;
 };
 
 /** Closed days of an account that no usage event was acknowledged for, the oldest first. */
@@ -46,7 +49,7 @@ type MarkedAccount = { readonly account: AccountRecord; readonly from: number };
  * is unreachable. Accounts in a part of it that is unreachable are counted as missing.
  */
 export async function* readUntoldUsage(
-  quotas: Pick<QuotaStore, "history" | "partOf" | "usageMarks">,
+  quotas: Pick<QuotaStore, "history" | "oldestDay" | "partOf" | "usageMarks">,
   accounts: readonly AccountRecord[],
   options: UntoldOptions,
 ): AsyncGenerator<UntoldPage> {
@@ -77,7 +80,7 @@ export async function* readUntoldUsage(
 }
 
 async function readDays(
-  quotas: Pick<QuotaStore, "history" | "partOf">,
+  quotas: Pick<QuotaStore, "history" | "oldestDay" | "partOf">,
   due: readonly MarkedAccount[],
   { from, to }: { readonly from: number; readonly to: number },
   { includedOf }: UntoldOptions,
@@ -89,12 +92,14 @@ async function readDays(
   const months = due.map(({ account }) => firstOfMonth(account, from));
   const since = includedOf === undefined ? from : Math.min(...months);
   const rows = await quotas.history(accountRefs, { from: since, to }, onMissing);
+  // Asked afterwards: a day that went in between counts as missing.
+  const oldestDay = await quotas.oldestDay();
   return due.flatMap(({ account, from: first }, i) => {
     const accountRef = accountRefs[i] as (typeof accountRefs)[number];
     const node = quotas.partOf(accountRef)?.node;
     // Without its part the account seems to have no days.
     if (node !== undefined && away.has(node)) return [];
-    const days = withOverage(account, rows[i] ?? [], includedOf);
+    const days = withOverage(account, rows[i] ?? [], { includedOf, oldestDay });
     return [
       { accountRef, days: days.filter(({ day }) => day >= first && day >= from), throughDay: to },
     ];
@@ -105,18 +110,20 @@ async function readDays(
 function withOverage(
   account: AccountRecord,
   rows: readonly DayUsage[],
-  includedOf: UntoldOptions["includedOf"],
+  { includedOf, oldestDay }: Pick<UntoldOptions, "includedOf"> & { readonly oldestDay: number },
 ): ClosedDay[] {
-  let month = Number.NaN;
+  let month: MonthDays = { first: Number.NaN, firstUsed: Number.NaN };
   let used = 0;
   return rows.map((row) => {
     const plan = row.plan ?? account.plan;
     const included = includedOf?.(plan);
-    const first = includedOf === undefined ? month : firstOfMonth(account, row.day);
-    if (first !== month) [month, used] = [first, 0];
+    const first = includedOf === undefined ? month.first : firstOfMonth(account, row.day);
+    if (first !== month.first) [month, used] = [{ first, firstUsed: row.day }, 0];
     const before = used;
     used += row.units;
     if (included === undefined) return { ...row, plan };
+    const unknown = overageUnknown(account, month, oldestDay);
+    if (unknown !== undefined) return { ...row, plan, overageUnknown: unknown };
     return { ...row, plan, overage: Math.max(0, used - Math.max(before, included)) };
   });
 }

@@ -301,6 +301,12 @@ export interface QuotaAdmin {
   ): Promise<readonly (readonly DayUsage[])[]>;
 
   /**
+   * The oldest day that is still kept, by the clock of the store: `history` may lack what was used
+   * on days before it.
+   */
+  oldestDay(): Promise<number>;
+
+  /**
    * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised
    * limit or a changed plan.
    */

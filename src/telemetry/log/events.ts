@@ -39,8 +39,19 @@ export const EVENTS = {
   ),
   usage: row(
     "info",
-    ["account", "env", "plan", "day", "admitted", "units", "refused", "overage", "meters"],
-    "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month, `meters` where it used any",
+    [
+      "account",
+      "env",
+      "plan",
+      "day",
+      "admitted",
+      "units",
+      "refused",
+      "overage",
+      "overageUnknown",
+      "meters",
+    ],
+    "The [usage event](#usage-events) of a day of an account was acknowledged; `overage` is there where the plan includes units of a month, or `overageUnknown` with the reason why it cannot be told, `meters` where it used any",
   ),
   key_issued: row("info", ["key", "account", "env", "plan"], "A key was issued; `key` is its id"),
   key_rotated: row(

@@ -213,6 +213,49 @@ describe("usage by day", () => {
     }
   });
 
+  it("leaves out an overage that would be too low, because days of the month are no longer kept, with 1", async () => {
+    const plans = { free: { month: 60, included: { month: 2 } } };
+    const at = (day: number) => Date.UTC(2026, 11, day, 12);
+    let nowMs = at(1);
+    const config = { history: "30d", plans };
+    await using house = await startTestGateway({ config, now: () => nowMs });
+    const [old, young] = [await house.issue(), await house.issue()];
+    await (await house.ask(old.key)).text();
+    nowMs = at(8);
+    const late = await house.issue();
+    for (const { key } of [old, young, late]) {
+      for (let i = 0; i < 3; i++) await (await house.ask(key)).text();
+    }
+    nowMs = at(31 + 5);
+    const month = ["usage", "--month", "2026-12", "--admin", house.adminUrl];
+    const csv = await runVerb([...month, "--csv"]);
+    const overages = csv.out
+      .trimEnd()
+      .split("\r\n")
+      .map((line) => line.split(","));
+    const ofLate = overages.filter(([account]) => account === late.account);
+    assert.deepEqual(
+      ofLate.map((row) => row.at(-1)),
+      ["1"],
+    );
+    const ofOthers = overages.slice(1).filter(([account]) => account !== late.account);
+    assert.deepEqual(new Set(ofOthers.map((row) => row.at(-1))), new Set([""]));
+    assert.equal(csv.status, 1);
+    assert.match(
+      csv.err,
+      /^Missing: overage of \S+ and 1 other account: days of its month before 2026-12-06 are no longer kept\. Set history to 62d or more, [^\n]+\n$/,
+    );
+    const json = await runVerb([...month, "--json"]);
+    const rows = jsonOf<DayReport[]>(json).filter(({ account }) => account === young.account);
+    const why = "days of its month before 2026-12-06 are no longer kept";
+    assert.deepEqual(
+      rows.map(({ overage, overageUnknown }) => [overage, overageUnknown]),
+      [[undefined, why]],
+    );
+    const whole = await runVerb([...month, "--csv", late.account]);
+    assert.deepEqual([whole.status, whole.err], [0, ""]);
+  });
+
   it("prints no half of a JSON value where a page of it cannot be read", async () => {
     const row = { account: "acme", day: "2026-11-21", admitted: 1, units: 1, refused: 0 };
     const environments = { production: { listen: "127.0.0.1:1", keyTag: "live", upstreams: [] } };

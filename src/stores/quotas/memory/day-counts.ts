@@ -35,6 +35,12 @@ export class DayCounts {
     }
   }
 
+  /** The oldest day that is kept at this time. Without `keptMs` none is removed. */
+  oldest(nowMs: number): number {
+    const { keptMs = Number.POSITIVE_INFINITY } = this;
+    return Math.max(this.#latest, dayOf(nowMs)) - Math.ceil(keptMs / DAY_MS);
+  }
+
   get isChanged(): boolean {
     return this.#changed.size > 0;
   }
@@ -86,11 +92,10 @@ export class DayCounts {
   }
 
   /**
-   * Writes the days that changed. Drops days that are over from memory, and days older than
-   * `keptMs`; without it none is too old.
+   * Writes the days that changed. Drops days that are over from memory, and days before the oldest
+   * that is kept.
    */
   async save(nowMs: number): Promise<void> {
-    const { keptMs = Number.POSITIVE_INFINITY } = this;
     // No admitted request is counted on a day that is dropped: its file would be replaced by less.
     const today = Math.max(this.#latest, dayOf(nowMs));
     this.#latest = today;
@@ -103,7 +108,7 @@ export class DayCounts {
         throw cause;
       }
     }
-    const oldest = today - Math.ceil(keptMs / DAY_MS);
+    const oldest = this.oldest(today * DAY_MS);
     for (const day of this.#days.keys()) {
       const isDone = this.#files !== undefined && nowMs >= closesMs(day) && !this.#changed.has(day);
       if (!isDone && day >= oldest) continue;

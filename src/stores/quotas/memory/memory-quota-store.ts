@@ -276,6 +276,10 @@ export class MemoryQuotaStore implements QuotaStore {
     return this.#days.read(accountRefs, span);
   }
 
+  oldestDay(): Promise<number> {
+    return Promise.resolve(this.#days.oldest(this.#now()));
+  }
+
   reconfigure({ historyMs, bans }: StorePolicy): void {
     this.#days.keptMs = historyMs;
     this.#bans = bans;

@@ -1,5 +1,5 @@
 import type { Ban } from "../../../../core/quota/bans.ts";
-import type { DaySpan, DayUsage } from "../../../../core/quota/days.ts";
+import { type DaySpan, type DayUsage, dayOf, monthOf } from "../../../../core/quota/days.ts";
 import type { QuotaDecision, QuotaRequest } from "../../../../core/quota/decide.ts";
 import { type Holds, type MeterUse, meterChanges } from "../../../../core/quota/meters.ts";
 import type { Limit } from "../../../../core/quota/windows.ts";
@@ -261,6 +261,12 @@ class RedisQuotaStore implements QuotaStore {
     onMissing?: OnMissing,
   ): Promise<readonly DayUsage[][]> {
     return readDayHistory(this.#quotaClient, accountRefs, span, onMissing);
+  }
+
+  /** A month is kept as a whole. */
+  async oldestDay(): Promise<number> {
+    const nowMs = await this.readNow();
+    return monthOf(dayOf(nowMs - (this.#quotaClient.historyMs ?? 0)));
   }
 
   async whyUnsaved(): Promise<undefined> {}
