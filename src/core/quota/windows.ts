@@ -172,6 +172,12 @@ export function latestEnd(window: WindowName, startMs: number): number {
   return window === "month" ? startMs + ROW_OF.month.lengthMs : windowEnd(window, startMs);
 }
 
+/**
+ * Stores keep an account this long after the last instant that matters, so that a small step back of
+ * the clock opens no window again (docs/operations.md#clocks).
+ */
+export const SPARE_MS = 60_000;
+
 /** The windows other than those of the account that decide a request. */
 type ExtraLimits = {
   /** Windows of the operation, each with its `part` set. */

@@ -1,6 +1,6 @@
 import { type BanPolicy, strikeLifeMs } from "../../../core/quota/bans.ts";
 import { type AccountState, NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
-import { counterWindow, type Limit, latestEnd } from "../../../core/quota/windows.ts";
+import { counterWindow, type Limit, latestEnd, SPARE_MS } from "../../../core/quota/windows.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
 import type { BanCause } from "../quota-store.ts";
 
@@ -60,7 +60,7 @@ export class AccountTable {
     yield* this.#addresses.all();
   }
 
-  /** Checks the next accounts and addresses, and drops those of which nothing still counts. */
+  /** Checks the next accounts and addresses, and drops those of which nothing counted for a while. */
   sweep(policy: BanPolicy | undefined, nowMs: number): void {
     this.#accounts.sweep(policy, nowMs);
     this.#addresses.sweep(undefined, nowMs);
@@ -116,7 +116,7 @@ class Places {
       const next = this.#next();
       if (next === undefined) return;
       const [accountRef, entry] = next;
-      if (isOver(entry, policy, nowMs)) this.#remove(accountRef);
+      if (isOver(entry, policy, nowMs - SPARE_MS)) this.#remove(accountRef);
       else entry.recent = false;
     }
   }

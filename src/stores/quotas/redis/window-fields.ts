@@ -3,6 +3,7 @@ import {
   counterName,
   counterWindow,
   type Limit,
+  SPARE_MS,
   WINDOW_ROWS,
   type WindowName,
   type WindowRow,
@@ -51,6 +52,7 @@ export function fieldCounter(field: string): string {
 export const WINDOWS_IN_LUA = `local function row_of(letter)
 ${WINDOW_ROWS.map(luaRow).join("\n")}
 end
+local SPARE = ${SPARE_MS}
 local CAP_HASHES = ${Math.ceil((CAP_NUMBER_MAX + 1) / 16)}
 local WINDOW_FIELD = '^[%w-]*[${WINDOW_ROWS.map(({ letter }) => letter).join("")}]$'
 `;

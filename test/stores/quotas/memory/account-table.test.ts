@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
-import { it } from "vitest";
+import { join } from "node:path";
+import { describe, it } from "vitest";
 import type { BanPolicy } from "../../../../src/core/quota/bans.ts";
 import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { SPARE_MS } from "../../../../src/core/quota/windows.ts";
+import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
+import { openFolder } from "../../../cli/kit.ts";
 import { eventually } from "../../../support/poll.ts";
 import { account } from "../redis/redis-kit.ts";
 
@@ -18,13 +22,14 @@ const BANS: BanPolicy = {
 
 const AWAY = { onStoreFailure: "deny", expectedGateways: 1, storeTimeoutMs: 50 } as const;
 
-async function openAt(startMs: number) {
+async function openAt(startMs: number, stateFile?: string) {
   const clock = { ms: startMs };
   const store = await createMemoryQuotaStore({
     now: () => clock.ms,
     report: () => undefined,
     bans: BANS,
     everyMs: 5,
+    ...(stateFile !== undefined && { stateFile }),
   });
   return { store, clock, [Symbol.asyncDispose]: () => store.close() };
 }
@@ -68,7 +73,7 @@ it("an account is kept for its strikes while they count, and let go of when they
   clock.ms = noonMs + 60_001;
   await passes(store, clock);
   assert.ok(store.lastKnown(struck));
-  clock.ms = noonMs + 30_000 + 60_001;
+  clock.ms = noonMs + 30_000 + 60_001 + SPARE_MS;
   await eventually(() => assert.equal(store.lastKnown(struck), undefined));
 });
 
@@ -87,16 +92,63 @@ it("a ban ends an account's time in memory where bans were turned off since", as
   clock.ms = noonMs + 59_000;
   await passes(store, clock);
   assert.ok(store.lastKnown(banned));
-  clock.ms = noonMs + 61_000;
+  clock.ms = noonMs + 61_000 + SPARE_MS;
   await eventually(() => assert.equal(store.lastKnown(banned), undefined));
 });
+
+describe("a window that is used up, whose end is past and that no request has followed,", () => {
+  const month: QuotaRequest = {
+    limits: [{ window: "month", limit: 1 }],
+    bans: undefined,
+    requests: 1,
+  };
+  const endMs = Date.UTC(2028, 0, 1);
+  const used = account("used");
+
+  it("stays used up when the clock steps back behind its end within a minute", async () => {
+    await using house = await openAt(endMs - 1_500);
+    const { store, clock } = house;
+    assert.equal(await isAdmitted(store, used, month), true);
+    clock.ms = endMs + SPARE_MS - 1;
+    await passes(store, clock);
+    clock.ms = endMs - 2_000;
+    assert.equal(await isAdmitted(store, used, month), false);
+  });
+
+  it("stays used up over a restart", async () => {
+    await using folder = await openFolder();
+    const stateFile = join(folder.path, "state.json");
+    const before = await openAt(endMs - 1_500, stateFile);
+    assert.equal(await isAdmitted(before.store, used, month), true);
+    before.clock.ms = endMs + 500;
+    await before.store.close();
+    await using house = await openAt(endMs + SPARE_MS - 1, stateFile);
+    const { store, clock } = house;
+    await passes(store, clock);
+    clock.ms = endMs - 2_000;
+    assert.equal(await isAdmitted(store, used, month), false);
+  });
+
+  it("is let go of after a minute, so that idle accounts take no memory", async () => {
+    await using house = await openAt(endMs - 1_500);
+    const { store, clock } = house;
+    await store.charge(used, month);
+    clock.ms = endMs + SPARE_MS;
+    await eventually(() => assert.equal(store.lastKnown(used), undefined));
+  });
+});
+
+async function isAdmitted(store: Store, accountRef: AccountRef, request: QuotaRequest) {
+  const answer = await store.charge(accountRef, request);
+  return "admitted" in answer && answer.admitted;
+}
 
 type Store = Awaited<ReturnType<typeof createMemoryQuotaStore>>;
 
 /** Waits until a sweep has looked at every account: one that is over is gone. */
 async function passes(store: Store, clock: { ms: number }): Promise<void> {
   const nowMs = clock.ms;
-  clock.ms = nowMs - 2_000;
+  clock.ms = nowMs - 2_000 - SPARE_MS;
   const marker = account("marker");
   await store.charge(marker, second(BANS));
   clock.ms = nowMs;

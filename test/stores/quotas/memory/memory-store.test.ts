@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { afterAll, afterEach, beforeAll, describe, it } from "vitest";
 import type { QuotaDecision, QuotaRequest } from "../../../../src/core/quota/decide.ts";
+import { SPARE_MS } from "../../../../src/core/quota/windows.ts";
 import { createMemoryQuotaStore } from "../../../../src/stores/quotas/memory/create-memory-quota-store.ts";
 import type { MemoryQuotaStoreOptions } from "../../../../src/stores/quotas/memory/memory-quota-store.ts";
 import { readState } from "../../../../src/stores/quotas/memory/state-file.ts";
@@ -310,7 +311,7 @@ describe("The memory of the memory store", () => {
 
   /** Goes through all accounts at once: when the marker is gone, the others were looked at. */
   async function swept(store: QuotaStore, toMs: number): Promise<void> {
-    nowMs = toMs - 1_000;
+    nowMs = toMs - 1_000 - SPARE_MS;
     spend(store, "marker", { ...one, limits: [{ window: "second", limit: 9 }], bans: BANS });
     nowMs = toMs;
     await eventually(() => assert.ok(!isKnown(store, "marker")));
@@ -325,13 +326,13 @@ describe("The memory of the memory store", () => {
     const windowEndMs = Date.UTC(2026, 6, 15, 12, 31);
     const forgottenMs = (ban?.untilMs ?? 0) + BANS.forgetAfterMs;
 
-    await swept(store, windowEndMs - 1);
+    await swept(store, SPARE_MS + windowEndMs - 1);
     assert.ok(isKnown(store, "counted"));
-    await swept(store, windowEndMs);
+    await swept(store, SPARE_MS + windowEndMs);
     assert.ok(!isKnown(store, "counted"));
-    await swept(store, forgottenMs - 1);
+    await swept(store, SPARE_MS + forgottenMs - 1);
     assert.ok(isKnown(store, "banned"));
-    await swept(store, forgottenMs);
+    await swept(store, SPARE_MS + forgottenMs);
     assert.ok(!isKnown(store, "banned"));
   });
 
@@ -346,7 +347,7 @@ describe("The memory of the memory store", () => {
       (await store.bans()).map(({ account }) => account),
       ["banned"],
     );
-    nowMs = Math.max(ban?.untilMs ?? 0, Date.UTC(2026, 6, 15, 12, 31));
+    nowMs = SPARE_MS + Math.max(ban?.untilMs ?? 0, Date.UTC(2026, 6, 15, 12, 31));
     // When the address is gone, the accounts were looked at.
     await eventually(() => assert.ok(!isKnown(store, "addr:192.0.2.1")));
     assert.ok(isKnown(store, "banned"), "its offence is not forgotten yet");
@@ -357,7 +358,7 @@ describe("The memory of the memory store", () => {
     const second = { ...one, limits: [{ window: "second", limit: 9 }], bans: undefined } as const;
     spend(store, "addr:192.0.2.1", second);
     assert.ok(isKnown(store, "addr:192.0.2.1"));
-    nowMs += 1_000;
+    nowMs += 1_000 + SPARE_MS;
     await eventually(() => assert.ok(!isKnown(store, "addr:192.0.2.1")));
   });
 

@@ -1,15 +1,12 @@
 -- The clock, and the windows of time by the letter at the end of their fields. Instants are in ms.
 --
--- Follows the rows of all windows, row_of and WINDOW_FIELD, which window-fields.ts writes, and precedes
+-- Follows the rows of all windows, row_of, WINDOW_FIELD and SPARE, which window-fields.ts writes, and precedes
 -- window.lua.
 
 -- A larger number is damage. Two of these add up exactly, and the client library reads integers exactly
 -- only up to a few less than 2^53.
 local EXACT = 4503599627370496
 local DAY = 86400000
--- Hashes are kept this long after the last instant that matters, so that a small step of the clock
--- loses nothing.
-local SPARE = 60000
 
 local floor, max, min, abs = math.floor, math.max, math.min, math.abs
 local match, format, sub = string.match, string.format, string.sub
