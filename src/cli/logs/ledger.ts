@@ -86,15 +86,17 @@ export class Ledger {
     if (env === undefined || account === undefined) return;
     const known = this.of(env, account) ?? this.#add(env, account, undefined);
     const day = dayOf(decidedAt);
+    // By the clock of the store. The duration is longer than the time since the decision.
+    const settledMs = decidedAt + line.durationMs;
     this.firstDay = Math.min(day, this.firstDay ?? day);
     if (charged > 0) addLine(sumOf(known.days, day), line, charged);
     for (const [meter, { hold, ...rest }] of Object.entries(meters ?? {})) {
       const { days } = metersOf(known, meter);
       const units = loggedUnits({ hold, ...rest });
       // After a day has closed a raise goes to the day on which it was settled.
-      const isLate = units > hold && day <= lastClosedDay(line.time);
+      const isLate = units > hold && day <= lastClosedDay(settledMs);
       addLine(sumOf(days, day), line, isLate ? hold : units);
-      if (isLate) addLine(sumOf(days, dayOf(line.time)), line, units - hold);
+      if (isLate) addLine(sumOf(days, dayOf(settledMs)), line, units - hold);
     }
     const { counts } = known;
     if (counts !== undefined && decidedAt > counts.at) return;
@@ -111,8 +113,7 @@ export class Ledger {
       addLine(sum, line, units, counts.at);
       const logged = meters?.[meterOfWindow(window)];
       if (logged === undefined || units === logged.hold) continue;
-      // The duration is longer than the time since the decision, and tells it by one clock.
-      sum.settling.add(decidedAt, decidedAt + line.durationMs, Math.abs(units - logged.hold));
+      sum.settling.add(decidedAt, settledMs, Math.abs(units - logged.hold));
     }
   }
 

@@ -29,6 +29,8 @@ const BOUNDS = new Map<string, unknown>([
 type Line = {
   readonly atMs?: number;
   readonly endMs?: number;
+  /** How far the clock of the gateway, which stamps the line, is ahead of that of the store. */
+  readonly aheadMs?: number;
   readonly charged?: number;
   readonly tokens?: LoggedMeter;
   readonly plan?: string;
@@ -37,13 +39,14 @@ type Line = {
 function lineOf({
   atMs = NOON,
   endMs = atMs,
+  aheadMs = 0,
   charged = 1,
   tokens,
   plan = "pro",
 }: Line): LoggedRequest {
   const { environment: env, account } = ACME;
   return {
-    ...{ msg: "request", time: endMs, id: "r", env, account, plan, config: "c" },
+    ...{ msg: "request", time: endMs + aheadMs, id: "r", env, account, plan, config: "c" },
     ...{ method: "POST", route: "/v1/chat", charged, decidedAt: atMs, cost: charged },
     durationMs: endMs - atMs,
     ...(tokens && { meters: { tokens } }),
@@ -140,6 +143,18 @@ describe("the audit of a meter's day", () => {
     assert.equal(judgeDay(2000, late)[0], "2 matched");
     assert.deepEqual(judgeDay(7000, late, DAY + 1), ["1 matched", undefined, undefined, undefined]);
     assert.equal(judgeDay(9000, { lines: [{ tokens, endMs: closesMs - 1 }] })[0], "2 matched");
+  });
+
+  it("closes by the clock of the store, whatever that of the gateway is", () => {
+    const atMs = (DAY + 1) * DAY_MS - 10_000;
+    const tokens = { hold: 10, used: 15 };
+    const dayLater = { atMs, endMs: (DAY + 1) * DAY_MS + 15 * 60_000, tokens };
+    for (const aheadMs of [-DAY_MS, 0, 20 * 60_000]) {
+      assert.equal(judgeDay(15, { lines: [{ atMs, aheadMs, tokens }] })[0], "2 matched");
+      const late = { lines: [{ ...dayLater, aheadMs }] };
+      assert.equal(judgeDay(10, late)[0], "2 matched");
+      assert.equal(judgeDay(5, late, DAY + 1)[0], "1 matched");
+    }
   });
 
   it("has a lowering that was dropped as the day had closed on its own day, and finds what was not dropped", () => {
