@@ -80,7 +80,6 @@ function windowBalance(
     !(isChanged || isAway) &&
     (one.plan === undefined || one.plan === plan || ofPlan(one.plan)) &&
     (one.config === undefined || config === undefined || one.config === config.name);
-  const change = "the account was changed, which may have added the window";
   const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
   const evidence = {
     ...evidenceIn(inputs, { accountRef, meter, period, runs: true, sum }, isCounted),
@@ -89,13 +88,33 @@ function windowBalance(
     unsettled: unsettledAtResets(sum, accountRef, incidents),
     fewer: [
       ...fewerByChanges(terms, ofPlan, incidents.configs.replacementsIn(period)),
-      ...(isChanged ? [{ from: 0, to: sum.charged, why: change }] : []),
+      ...(isChanged ? [{ from: 0, to: sum.charged, why: OWN_LIMIT }] : []),
+      ...fewerByOwnLimit(terms, ofPlan, (isOnPlan) =>
+        incidents.mayHaveBegun(window, accountId(accountRef), period, isOnPlan),
+      ),
       ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
     ],
   };
   const fewer = isAway ? [...evidence.fewer, ...fewerByOutage(evidence)] : evidence.fewer;
   return { ...accountRef, window, ...judge({ ...evidence, fewer }) };
 }
+
+/**
+ * A limit of the account's own may have added the window on a plan that lacks it, before the account
+ * came to one that has it: this one counts all that it charged.
+ */
+function fewerByOwnLimit(
+  { charged, atEdge, plans }: PeriodSum,
+  ofPlan: (plan: string) => boolean,
+  mayHaveBegun: (isOnPlan: (plan: string) => boolean) => boolean,
+): CountTolerance[] {
+  if (!mayHaveBegun((plan) => !ofPlan(plan))) return [];
+  const having = [...plans].filter(([plan]) => ofPlan(plan));
+  const units = having.reduce((sum, [, each]) => sum + each, 0);
+  return [{ from: units - atEdge, to: charged, why: OWN_LIMIT }];
+}
+
+const OWN_LIMIT = "the account was changed, which may have added the window";
 
 /** While a gateway is away, the store may lack what was charged since. */
 function fewerByOutage(evidence: Evidence): CountTolerance[] {

@@ -20,8 +20,15 @@ type Outage = {
   /** The process whose line tells it, as far as it is known. */
   readonly process: LoggedProcess | undefined;
 };
-/** `windows`: those that the account or key got; undefined if the line does not tell. */
-type LimitChange = { readonly atMs: number; readonly windows: readonly unknown[] | undefined };
+/**
+ * `windows`: those that the account or key got; undefined if the line does not tell. `plan`: that of
+ * the account from then on.
+ */
+type LimitChange = {
+  readonly atMs: number;
+  readonly windows: readonly unknown[] | undefined;
+  readonly plan: string;
+};
 
 /**
  * The log lines that explain why the store may have counted other units than the lines charged:
@@ -105,9 +112,10 @@ export class Incidents {
     }
   }
 
-  #addChange(id: string, { newWindows }: LoggedEvent, atMs: number): void {
+  #addChange(id: string, { newWindows, plan }: LoggedEvent, atMs: number): void {
     const windows = Array.isArray(newWindows) ? newWindows : undefined;
-    this.#changed.set(id, [...(this.#changed.get(id) ?? []), { atMs, windows }]);
+    const change = { atMs, windows, plan: String(plan) };
+    this.#changed.set(id, [...(this.#changed.get(id) ?? []), change]);
   }
 
   /** Units that a line reports as possibly charged twice in the period. */
@@ -128,10 +136,18 @@ export class Incidents {
       .reduce((sum, { units, accounts }) => sum + (accounts?.get(id) ?? (accounts ? 0 : units)), 0);
   }
 
-  /** Whether a change in the period may have given the account or the key of that id the window. */
-  mayHaveBegun(window: string, id: string, period: Period): boolean {
-    return (this.#changed.get(id) ?? []).some(({ atMs, windows }) => {
-      return isNear(atMs, period) && windows?.includes(window) !== false;
+  /**
+   * Whether a change in the period may have given the account or the key of that id the window, on a
+   * plan that `isOnPlan` accepts.
+   */
+  mayHaveBegun(
+    window: string,
+    id: string,
+    period: Period,
+    isOnPlan: (plan: string) => boolean = () => true,
+  ): boolean {
+    return (this.#changed.get(id) ?? []).some(({ atMs, windows, plan }) => {
+      return isNear(atMs, period) && windows?.includes(window) !== false && isOnPlan(plan);
     });
   }
 

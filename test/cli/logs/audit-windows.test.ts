@@ -1,91 +1,21 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { type AskedPeriod, parseAskedPeriod } from "../../../src/cli/logs/audit-periods.ts";
-import { windowBalances } from "../../../src/cli/logs/audit-windows.ts";
-import { Incidents } from "../../../src/cli/logs/incidents.ts";
-import { Ledger } from "../../../src/cli/logs/ledger.ts";
-import { LogSpan } from "../../../src/cli/logs/log-span.ts";
-import type { CountReport } from "../../../src/core/keys/usage-reports.ts";
-import { DAY_MS, dayOf, formatDay } from "../../../src/core/quota/days.ts";
+import { DAY_MS, formatDay } from "../../../src/core/quota/days.ts";
 import { bucketOf } from "../../../src/stores/quotas/account-ref.ts";
-import type { OpenCharge } from "../../../src/telemetry/history/diagnostics.ts";
-import type { LoggedEvent, LoggedRequest } from "../../../src/telemetry/log/logged-line.ts";
-
-const ACME = { environment: "production", account: "acme" };
-const DAY = dayOf(Date.UTC(2026, 9, 21));
-const NOON = (DAY + 0.5) * DAY_MS;
-const AT = NOON + 1_000;
-const WINDOW = { from: DAY * DAY_MS, to: (DAY + 1) * DAY_MS };
-const PLANS = new Map<string, unknown>([
-  ["daily", [{ window: "day", limit: 100 }]],
-  ["hourly", [{ window: "hour", limit: 100 }]],
-  ["agreed", "custom"],
-  ["watched", [{ window: "day", limit: 50 }]],
-  ["watched by hand", "custom"],
-]);
-const WATCHED = { meters: [], observe: [{ window: "hour", limit: 9 }] };
-const BOUNDS = new Map(["watched", "watched by hand"].map((plan) => [plan, WATCHED]));
-
-const OPEN = "what was open in it is not known";
-
-type Case = {
-  readonly plan?: string;
-  /** The plan and the units of each line; its configuration where it is not `config`. */
-  readonly lines?: readonly (readonly [
-    plan: string,
-    charged: number,
-    atMs?: number,
-    of?: string,
-  ])[];
-  readonly events?: readonly Readonly<Record<string, unknown>>[];
-  readonly windows: readonly Partial<CountReport["windows"][number]>[];
-  readonly open?: readonly (readonly [before: number, after: number, more?: Partial<OpenCharge>])[];
-  readonly asked?: Parameters<typeof parseAskedPeriod>[0];
-  /** The configuration of each line. */
-  readonly config?: string;
-  readonly alive?: number;
-  /** When the account was created, and when the logs begin. */
-  readonly createdMs?: number;
-  readonly firstMs?: number;
-};
-
-/** The balances of the windows of one account. */
-function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
-  const { open = [], asked = {}, alive = 0, config = "c" } = more;
-  const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
-  const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
-  const incidents = new Incidents();
-  const span = new LogSpan();
-  span.line(firstMs);
-  span.line(AT);
-  const said = events.map((event) => ({ time: NOON, ...event }) as unknown as LoggedEvent);
-  for (const [, , atMs = NOON, of = config] of lines) incidents.line(atMs, of);
-  for (const event of said) incidents.event(event);
-  const counts = [{ ...ACME, plan, created, at: AT, windows: whole }];
-  const ledger = new Ledger(counts, [], (...of) => incidents.awayFrom(...of, alive));
-  for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
-    const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
-    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: of };
-    ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
-  }
-  for (const event of said) ledger.event(event);
-  const charges = (place: 0 | 1) => {
-    return open.map((one) => ({ ...ACME, units: one[place], decidedAt: NOON, ...one[2] }));
-  };
-  const inputs = {
-    config: { plans: PLANS as never, planBounds: BOUNDS as never, historyMs: DAY_MS },
-    hasDescriptions: true,
-    ...{ ledger, incidents, span, alive, openBefore: charges(0), openAfter: charges(1) },
-  };
-  const period = parseAskedPeriod(asked) as AskedPeriod | undefined;
-  return windowBalances(inputs, period).map(({ window, verdict, drift, why }) => {
-    return [window, verdict, drift, why];
-  });
-}
-
-const MATCHED = [["day", "matched", 0, undefined]];
-const drift = (units: number) => [["day", "drift", units, undefined]];
-const explained = (why: string) => [["day", "explained", 0, why]];
+import type { LoggedEvent } from "../../../src/telemetry/log/logged-line.ts";
+import {
+  ACME,
+  AT,
+  type Case,
+  DAY,
+  drift,
+  explained,
+  judged,
+  MATCHED,
+  NOON,
+  OPEN,
+  WINDOW,
+} from "./window-balances.ts";
 
 describe("the audit of a window that runs", () => {
   it("compares what its lines charged with what the store counts, to the unit", () => {
@@ -253,6 +183,26 @@ describe("the audit of a window that runs", () => {
       events: [change],
     });
     assert.deepEqual(more, drift(1), "it explains no more than was charged");
+  });
+
+  it("is explained by a limit of the account's own that came before a plan which has the window", () => {
+    const change = { msg: "event", kind: "account_changed", env: "production", account: "acme" };
+    const added = { ...change, plan: "hourly", newWindows: ["day"] };
+    const moved = { ...change, plan: "daily", newWindows: [] };
+    const lines = [["hourly", 4] as const, ["daily", 5] as const];
+    const asked = (used: number, ...events: readonly (typeof added | typeof moved)[]) => {
+      return judged({ lines, windows: [{ used }], events });
+    };
+    const why = "units fewer: the account was changed, which may have added the window";
+    for (const used of [6, 7]) {
+      assert.deepEqual(asked(used, added, moved), explained(`${9 - used} ${why}`));
+    }
+    assert.deepEqual(asked(9, added, moved), MATCHED);
+    assert.deepEqual(asked(4, added, moved), drift(-5), "less than the plan that has it charged");
+    assert.deepEqual(asked(10, added, moved), drift(1));
+    assert.deepEqual(asked(6, moved), drift(-3), "none was added");
+    const byPlan = { ...moved, newWindows: ["day"] };
+    assert.deepEqual(asked(6, byPlan), drift(-3), "it was added with the plan");
   });
 
   it("is explained by no change of an account that gave it other windows or none", () => {
