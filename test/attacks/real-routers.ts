@@ -1,7 +1,11 @@
+import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Fastify from "fastify";
+import { createApp, createRouter, eventHandler, type H3Event, toNodeListener } from "h3";
 import { type RunningProcess, startProgram } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort } from "../support/redis/redis.ts";
@@ -34,6 +38,32 @@ export async function startFastify(isLoose: boolean): Promise<RealRouter> {
   }
   const origin = await app.listen({ port: 0, host: "127.0.0.1" });
   return { origin, [Symbol.asyncDispose]: () => app.close() };
+}
+
+/** H3 as Nuxt and Nitro serve with it, which knows no text beside a parameter. */
+export async function startH3(): Promise<RealRouter & { readonly seen: readonly unknown[] }> {
+  const router = createRouter();
+  for (const [name, template] of Object.entries(TEMPLATES)) {
+    if (name === "json") continue;
+    const path = decodeURIComponent(template).replace(/\{(\w+)\}/g, ":$1");
+    const isFile = name === "file";
+    router.get(
+      path,
+      eventHandler(({ context }) =>
+        isFile && /.\.json$/.test(context.params?.name ?? "") ? "json" : name,
+      ),
+    );
+  }
+  const seen: unknown[] = [];
+  const onRequest = (event: H3Event) => void seen.push(event.path);
+  const server = createServer(toNodeListener(createApp({ onRequest }).use(router)));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const close = async () => {
+    server.closeAllConnections();
+    await once(server.close(), "close");
+  };
+  const { port } = server.address() as AddressInfo;
+  return { origin: `http://127.0.0.1:${port}`, seen, [Symbol.asyncDispose]: close };
 }
 
 /** A mux of Go knows literal paths and subtrees; the rest of a subtree is told apart by hand. */

@@ -48,6 +48,7 @@ const LONG: Readonly<Record<string, string>> = {
   "16 KB of :a": `/v1/${":a".repeat(8_000)}`,
   "16 KB of line ends": `/v1/${"%0A;a".repeat(3_200)}`,
   "16 KB of parameters": `/v1/${";".repeat(8_000)}/${";a/".repeat(2_600)}`,
+  "16 KB of escaped question marks": `/v1/a${"/%3F".repeat(4_000)}`,
   "16 KB of dots": `/v1/a${".".repeat(8_000)}/a${"%20".repeat(2_600)}b`,
   "8,000 segments that end in a dot": `/v1${"/a.".repeat(5_300)}`,
   "16 KB of letters of other cases": `/v1/${"%C4%B0".repeat(2_600)}`,

@@ -3,7 +3,7 @@ import { NO_METERS } from "../quota/meters.ts";
 import { type Demands, demandsOf, whatItAsksMore } from "./demands.ts";
 import { foldPath, foldTable, hasCasedLetters } from "./letter-case.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
-import { otherReadings } from "./path-readings.ts";
+import { mayBeReadOtherwise, otherReadings } from "./path-readings.ts";
 import {
   findRoute,
   isRuleFor,
@@ -24,23 +24,20 @@ type AskedRoute = {
   readonly stripPrefix: string;
 };
 
-/** The characters that paths have if some routers read them otherwise. */
-const READ_OTHERWISE = /[.;%]/;
-
 /**
  * Whether some routers find another route for the path, one that asks for something else
  * (docs/reference/edge.md#target). With `exact` they do so only for templates with a literal beside
- * a name.
+ * a name, and for an escaped question mark.
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
   const { path, match, hasPublicPlan } = asked;
   if (!isServed(table, match)) return false;
   const demands = demandsOf(match);
   const isOther = (other: Demands) => asksForAnother(demands, other, hasPublicPlan);
-  // Most paths have none of these characters, and are judged with one look.
-  const isPlain = table.paths !== "loose" || !READ_OTHERWISE.test(path);
-  if (isPlain) return demandsElsewhere(table, asked).some(isOther);
-  const isFoundByOthers = path.includes("/;")
+  const { paths = "exact" } = table;
+  if (!mayBeReadOtherwise(path, paths)) return demandsElsewhere(table, asked).some(isOther);
+  const hasNameless = paths === "loose" && path.includes("/;");
+  const isFoundByOthers = hasNameless
     ? namelessReadings(path).some((read) => demandsOfReading(table, asked, read).some(isOther))
     : demandsElsewhere(table, asked).some(isOther);
   return isFoundByOthers || isReadAsMore(table, asked);
@@ -52,8 +49,9 @@ export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean 
  */
 function isReadAsMore(table: RouteTable, asked: AskedRoute): boolean {
   const { path, match, hasPublicPlan, stripPrefix } = asked;
-  const isCased = hasCasedLetters(path);
-  const reads = otherReadings(path, stripPrefix);
+  const { paths = "exact" } = table;
+  const isCased = paths === "loose" && hasCasedLetters(path);
+  const reads = otherReadings(path, { paths, stripPrefix });
   if (!isCased && reads.length === 0) return false;
   const demands = demandsOf(match);
   const asksMore = (other: Demands) => whatItAsksMore(other, demands, hasPublicPlan) !== undefined;

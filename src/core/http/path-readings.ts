@@ -1,3 +1,4 @@
+import type { PathMatching } from "./path-pattern.ts";
 import { strippedLength } from "./target.ts";
 
 const NONE: readonly string[] = [];
@@ -5,14 +6,38 @@ const NONE: readonly string[] = [];
 /** A dot or a space at the end of a segment. */
 const TRIMMED = /(?:\.|%20)(?:\/|$)/;
 
+/** The characters that paths have if some routers read them otherwise. */
+const READ_OTHERWISE = { exact: /%3F/, loose: /[.;%]/ } as const;
+
+/** Whether some routers may read the path otherwise. Most paths are judged with this one look. */
+export function mayBeReadOtherwise(path: string, paths: PathMatching): boolean {
+  return READ_OTHERWISE[paths].test(path);
+}
+
 /**
  * The paths that some routers read in place of a path, which is in its normal form, if they are not
  * its loose spellings (docs/reference/edge.md#target).
  */
-export function otherReadings(path: string, stripPrefix: string): readonly string[] {
+export function otherReadings(
+  path: string,
+  { paths, stripPrefix }: { readonly paths: PathMatching; readonly stripPrefix: string },
+): readonly string[] {
+  const beforeQuery = withoutEscapedQuery(path, stripPrefix);
+  if (paths === "exact") return beforeQuery;
   const trimmed = withoutTrailingDots(path);
   const cut = withoutParameters(path, stripPrefix);
-  return cut === undefined ? trimmed : [...trimmed, cut];
+  return [...beforeQuery, ...trimmed, ...(cut === undefined ? NONE : [cut])];
+}
+
+/**
+ * H3 up to 1 decodes what is forwarded of a path, reads it up to the first "?", and ignores a slash
+ * at the end of that.
+ */
+function withoutEscapedQuery(path: string, stripPrefix: string): readonly string[] {
+  const start = path.indexOf("%3F", strippedLength(path, stripPrefix));
+  if (start === -1) return NONE;
+  const cut = path.slice(0, start);
+  return cut.endsWith("/") ? [cut, cut.slice(0, -1)] : [cut];
 }
 
 /** Fastify up to 4 reads what is forwarded of a path up to the first ";". */

@@ -171,6 +171,49 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(tableOf(loose.operations ?? []), "/v1/token."), false, "exact");
   });
 
+  // H3 up to 1 decodes a path before it looks for the query, and ignores a slash before that.
+  it("by what is before an escaped question mark, if that asks for more, with exact too", () => {
+    const operations = [
+      ...[operation("/v1/{x}", { cost: 2 }), operation("/v1/token", { cost: 5 })],
+      ...[operation("/v1/{x}/{y}", { cost: 2 }), operation("/v1/cheap", { cost: 1 })],
+      ...[operation("/v1/a%3F", { cost: 1 }), operation("/v1/end/", { cost: 9 })],
+    ];
+    for (const paths of ["exact", "loose"] as const) {
+      const table = tableOf(operations, paths);
+      const ends = ["", "a=b", "%3F", "/x", "%23", "%0A"];
+      for (const path of [
+        ...ends.map((end) => `token%3F${end}`),
+        "token/%3Fx",
+        "a%3F",
+        "end/%3Fx",
+      ]) {
+        assert.equal(isAmbiguous(table, `/v1/${path}`), true, `${paths} ${path}`);
+      }
+      for (const path of [
+        "cheap%3F",
+        "7%3Fx",
+        "%3Ftoken",
+        "7%3F/token",
+        "token%23",
+        "token%23/x",
+      ]) {
+        assert.equal(isAmbiguous(table, `/v1/${path}`), false, `${paths} ${path}`);
+      }
+      assert.equal(isAmbiguous(table, "/v1/token%3F", "POST"), false);
+    }
+    const loose = tableOf(operations, "loose");
+    for (const path of ["TOKEN%3F", "to%E2%84%AAen%3F", "token;a%3F/x"]) {
+      assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
+      assert.equal(isAmbiguous(tableOf(operations), `/v1/${path}`), false, `exact ${path}`);
+    }
+    const undescribed: RouteTable = {
+      ...{ basePath: "/v1", operations: undefined },
+      costs: [{ ...operation("/v1/dear"), cost: 3 }],
+    };
+    assert.equal(isAmbiguous(undescribed, "/v1/dear%3F"), true);
+    assert.equal(isAmbiguous(undescribed, "/v1/other%3F"), false);
+  });
+
   it("and not otherwise", () => {
     for (const path of ["/v1/a/7", "/v1/a/7.json", "/v1/b/a-b", "/v1/b/a_b", "/v1/b/.json"]) {
       assert.equal(isAmbiguous(table, path), false, path);
