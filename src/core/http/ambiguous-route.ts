@@ -1,5 +1,6 @@
 import { memoize } from "../../base/memoize.ts";
 import { NO_METERS } from "../quota/meters.ts";
+import { findDearestRoute } from "./dearest-route.ts";
 import { type Demands, demandsOf, whatItAsksMore } from "./demands.ts";
 import { foldPath, foldTable, hasCasedLetters } from "./letter-case.ts";
 import { comparablePath, fitsPattern, fitsSegment, type PatternSegment } from "./path-pattern.ts";
@@ -61,15 +62,17 @@ function isReadAsMore(table: RouteTable, asked: AskedRoute): boolean {
 }
 
 /**
- * The demands on what a path is read as, here and by other routers. The operation of the path that
- * was asked for is left out.
+ * The demands on what a path is read as, here and by other routers, with those that heed how it is
+ * spelled. The operation of the path that was asked for is left out.
  */
 function demandsOfReading(table: RouteTable, asked: AskedRoute, path: string): readonly Demands[] {
   const match = findRoute(table, asked.method, path);
   const elsewhere = demandsElsewhere(table, { ...asked, path, match });
-  const { operation } = match;
-  const isAsked = operation !== undefined && operation.template === asked.match.template;
-  return isAsked || !isServed(table, match) ? elsewhere : [demandsOf(match), ...elsewhere];
+  const isAsked = ({ operation }: RouteMatch) =>
+    operation !== undefined && operation.template === asked.match.template;
+  const found = [match, findDearestRoute(table, { ...asked, path })];
+  const others = found.filter((one) => isServed(table, one) && !isAsked(one));
+  return [...others.map(demandsOf), ...elsewhere];
 }
 
 /** A last segment that begins with ";" is nothing to servlets, and a name to Express. */

@@ -214,6 +214,20 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(undescribed, "/v1/other%3F"), false);
   });
 
+  // Fastify up to 4 and h3 up to 1 heed case, and read no further than ";" or an escaped "?".
+  it("by what is before these in another spelling than the template that costs least", () => {
+    const operations = [
+      ...[operation("/v1/{x}", { cost: 3 }), operation("/v1/cheap", { cost: 1 })],
+      operation("/v1/{x}/{y}", { cost: 2 }),
+    ];
+    for (const path of ["CHEAP;/x", "CHEAP%3F/x", "cheap/%3Fx"]) {
+      assert.equal(isAmbiguous(tableOf(operations, "loose"), `/v1/${path}`), true, path);
+    }
+    for (const path of ["cheap;/x", "cheap%3F/x"]) {
+      assert.equal(isAmbiguous(tableOf(operations, "loose"), `/v1/${path}`), false, path);
+    }
+  });
+
   it("and not otherwise", () => {
     for (const path of ["/v1/a/7", "/v1/a/7.json", "/v1/b/a-b", "/v1/b/a_b", "/v1/b/.json"]) {
       assert.equal(isAmbiguous(table, path), false, path);
