@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import { parse } from "yaml";
+import { each } from "../support/each.ts";
 import { startTestUpstream, type TestUpstream } from "../support/gateway/backend.ts";
 import { type SpawnedGateway, spawnGateway } from "../support/gateway/served.ts";
 import { needing } from "../support/needing.ts";
@@ -15,6 +16,15 @@ import {
   type RunningProxy,
 } from "./behind-proxy.ts";
 import { readExample } from "./example-file.ts";
+
+/** The fields of proxies that no example sets (docs/reference/edge.md#request-fields). */
+const CLAIMS = [
+  ...["forwarded", "x-real-ip", "x-original-forwarded-for", "x-client-ip", "true-client-ip"],
+  ...["cf-connecting-ip", "x-forwarded-port", "x-forwarded-server", "x-forwarded-ssl"],
+  ...["x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-by", "x-forwarded-path"],
+  ...["x-forwarded-uri", "x-forwarded-method", "x-forwarded-user", "x-forwarded-email"],
+  ...["x-forwarded-groups", "x-forwarded-prefix", "x-forwarded-client-cert"],
+];
 
 type House = RunningProxy & {
   readonly backend: TestUpstream;
@@ -45,7 +55,7 @@ async function open(proxy: ProxyExample): Promise<House> {
 function lastField({ backend }: House, name: string): string | undefined {
   const { rawHeaders = [] } = backend.seen.at(-1) ?? {};
   const at = rawHeaders.findIndex((each, i) => i % 2 === 0 && each.toLowerCase() === name);
-  return rawHeaders[at + 1];
+  return at === -1 ? undefined : rawHeaders[at + 1];
 }
 
 for (const proxy of PROXIES) {
@@ -66,6 +76,17 @@ for (const proxy of PROXIES) {
       assert.equal(lastField(house, "x-forwarded-for")?.split(", ")[0], CLIENT);
       assert.equal(lastField(house, "x-forwarded-proto"), "https");
       assert.equal(lastField(house, "x-forwarded-host"), "api.example.com");
+    });
+
+    // The gateway believes a trusted proxy: such fields reach the backend unless the proxy deletes them.
+    it("the backend gets none of the other fields in which a client claims to be someone else", async () => {
+      const { status } = await ask(
+        house,
+        Object.fromEntries(CLAIMS.map((name) => [name, "6.6.6.6"])),
+      );
+      assert.equal(status, 200);
+      const passed = each(CLAIMS).filter((name) => lastField(house, name) !== undefined);
+      assert.deepEqual(passed, []);
     });
 
     it("the client sees the fields of the gateway as they are", async () => {

@@ -156,7 +156,11 @@ export const shape = z.strictObject(
       "off",
       "Where the kinds of problems are described: the type of each is this and its code; off: about:blank.",
     ),
-    trustedProxies: optional(kind.networks, [], "Networks whose X-Forwarded-For is believed."),
+    trustedProxies: optional(
+      kind.networks,
+      [],
+      "Networks whose X-Forwarded-For is believed. Backends get every other field of proxies from there too, such as X-Real-IP: a proxy must delete those of its clients.",
+    ),
     limits: optional(limits, {}, "Limits at the edge, of every environment."),
     admin: optional(
       z.union([kind.off, admin], "off, or a map"),
