@@ -52,12 +52,19 @@ export function refusalCodeFor(error: RequestError, method = ""): RefusalCode {
   return isLine && isUnknown ? "not_implemented" : CODES[error];
 }
 
+/** The word that a connection begins with if a proxy names the client by the PROXY protocol. */
+const PROXY_PROTOCOL = "PROXY";
+const WITHOUT_IT =
+  "The PROXY protocol is not implemented here: let the proxy send HTTP alone, with the client's address in X-Forwarded-For";
+
 /**
  * The response to bytes that are no request. It has no rate limit fields and no access log entry
  * (docs/reference/http.md#rate-limit-fields).
  */
 export function errorResponseTo(error: RequestError, method: string, errors: ErrorFormat): string {
-  return refusalResponse({ code: refusalCodeFor(error, method) }, errors, method);
+  const code = refusalCodeFor(error, method);
+  const isProxied = code === "not_implemented" && method === PROXY_PROTOCOL;
+  return refusalResponse({ code, ...(isProxied && { message: WITHOUT_IT }) }, errors, method);
 }
 
 /**

@@ -28,6 +28,22 @@ describe("HEAD that is refused before there is a request", () => {
   }
 });
 
+describe("a connection that begins with the PROXY protocol", () => {
+  const bytes = `PROXY TCP4 192.0.2.1 192.0.2.2 5000 80\r\n${requestBytes({})}`;
+  for (const cut of [bytes.length, 1]) {
+    it(`is told what to send in its place, in pieces of ${cut} bytes`, async () => {
+      await using client = await openClient(house.port);
+      for (let at = 0; at < bytes.length; at += cut) client.write(bytes.slice(at, at + cut));
+      const [answer] = await client.responses(["GET"]);
+      assert.equal(answer?.status, 501);
+      assert.match(String(answer.body), /PROXY protocol.*X-Forwarded-For/);
+      await client.ended;
+    });
+  }
+
+  it("keeps the law", () => house.law());
+});
+
 describe("Transfer-Encoding with white space around its value", () => {
   for (const value of ["\tchunked", "chunked\t", " \t chunked \t "]) {
     it(`is chunked: ${JSON.stringify(value)}`, async () => {
