@@ -156,4 +156,35 @@ describe("a refusal from memory that is told again", () => {
       assert.equal(line.by, by);
     }
   });
+
+  it.each([
+    ["room for a smaller cost", "/v1/dear", { hour: 3, day: 4 }, ["/v1/dear"], "day"],
+    ["a limit of its operation", "/v1/own", { month: 4 }, Array(3).fill("/v1/own"), "month"],
+  ] as const)(
+    "tells a longer window of the plan that another gateway has used up since, beside %s",
+    async (_, path, free, before, window) => {
+      const openShared = () => {
+        return startTestGateway({
+          api: "./api.yaml",
+          files: { "api.yaml": API },
+          config: { store: server.url, bans: "off", plans: { free } },
+          keys: { [KEY]: { account: ACCOUNT } },
+        });
+      };
+      await using first = await openShared();
+      await using second = await openShared();
+      const ask = (house: TestGateway, asked: string) => {
+        return sendRequest(house.port, { key: KEY, path: asked });
+      };
+      for (const asked of before) assert.equal((await ask(first, asked)).status, 200);
+      await useUp(first, KEY, path);
+      assert.notEqual(onlyValue(await ask(first, path), "X-RateLimit-Window"), window);
+      assert.equal((await ask(second, "/v1/plain")).status, 200);
+      await eventually(async () => {
+        const answer = await ask(first, path);
+        assert.equal(answer.status, 429);
+        assert.equal(onlyValue(answer, "X-RateLimit-Window"), window);
+      });
+    },
+  );
 });

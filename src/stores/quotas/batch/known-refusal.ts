@@ -70,13 +70,16 @@ function windowsAt(
   }
   const held = windowsOf(cached);
   const ends =
-    refusal &&
-    limits &&
-    cost !== undefined &&
-    endsOf(refusal, findRefusing(refusal, limits, cost, nowMs).last, nowMs);
+    refusal && limits && cost !== undefined
+      ? endsOf(refusal, findRefusing(refusal, limits, cost, nowMs), nowMs)
+      : undefined;
+  let untilMs = banAt(refusal?.ban, nowMs)?.untilMs ?? Number.POSITIVE_INFINITY;
   const windows = (limits ?? held).map((limit): WindowUsage => {
     const one = windowOf(held, limit);
     const running = one !== undefined && one.resetMs > nowMs;
+    const resetMs = running ? one.resetMs : currentEnd(limit, nowMs);
+    const staleMs = one && ends ? staleFrom(limit, one, ends, nowMs) : Number.POSITIVE_INFINITY;
+    untilMs = Math.min(untilMs, resetMs, staleMs > nowMs ? staleMs : resetMs);
     const { window, limit: most, calendar, part, observed, hold } = limit;
     return {
       window,
@@ -86,15 +89,11 @@ function windowsAt(
       ...(observed === undefined ? {} : { observed }),
       ...(hold === undefined ? {} : { hold }),
       used: running ? one.used : 0,
-      resetMs: running ? one.resetMs : currentEnd(limit, nowMs),
-      ...(one === undefined || (ends && isStale(limit, one, ends)) ? { isUnknown: true } : {}),
+      resetMs,
+      ...(one === undefined || staleMs <= nowMs ? { isUnknown: true } : {}),
     };
   });
-  if (refusal !== undefined) {
-    const banMs = banAt(refusal.ban, nowMs)?.untilMs ?? Number.POSITIVE_INFINITY;
-    const untilMs = Math.min(banMs, ...windows.map(({ resetMs }) => resetMs));
-    refusal.told = { limits, cost, windows, fromMs: nowMs, untilMs };
-  }
+  if (refusal !== undefined) refusal.told = { limits, cost, windows, fromMs: nowMs, untilMs };
   return windows;
 }
 
@@ -132,15 +131,16 @@ export function refusalKind(
   settling?: Settling,
 ): RefusalKind {
   if (refusal === undefined) return "no";
-  const { last, striking, unknownEndMs } = findRefusing(refusal, limits, cost, nowMs);
+  const refusing = findRefusing(refusal, limits, cost, nowMs);
+  const { last, striking, unknownEndMs } = refusing;
+  const ends = endsOf(refusal, refusing, nowMs);
   const isOutlasted =
-    settling !== undefined &&
-    mayFill(settling, refusal, { limits, cost }, endsOf(refusal, last, nowMs).endMs);
+    settling !== undefined && mayFill(settling, refusal, { limits, cost }, ends.endMs);
   if (knownBan(refusal, bans, nowMs) !== undefined) {
     // A window may refuse for longer, and then it is the one to report. A ban that only another
     // gateway told may have been lifted since.
     if (refusal.windows.length === 0 || refusal.isTold || isOutlasted) return "unnoted";
-    return isIncomplete(refusal, limits, last, nowMs) ? "incomplete" : "surely";
+    return isIncomplete(refusal, limits, ends, nowMs) ? "incomplete" : "surely";
   }
   // An unknown window may refuse for longer, and then it is the one to report.
   if (last === undefined || unknownEndMs > last.resetMs) return "no";
@@ -148,7 +148,7 @@ export function refusalKind(
   const due = bans === undefined ? undefined : striking?.strikeDueMs;
   if (due === undefined && !last.isNoted) return "unnoted";
   if (due !== undefined && !samePolicy(policy, bans)) return "no";
-  if (isIncomplete(refusal, limits, last, nowMs)) return "incomplete";
+  if (isIncomplete(refusal, limits, ends, nowMs)) return "incomplete";
   if (due === undefined || nowMs < due) return "surely";
   return striking?.isNoted ? "strike" : "first";
 }
@@ -162,30 +162,41 @@ export function knownBan(
   return bans && banAt(ban, nowMs);
 }
 
+type Refusing = {
+  readonly last: KnownWindow | undefined;
+  readonly striking: KnownWindow | undefined;
+  readonly unknownEndMs: number;
+  readonly fullMs: number;
+};
+
 /**
- * The window without room for the cost that ends last, the last one that may strike, and the end of
- * the last one of which nothing is known, 0 if there is none.
+ * The window without room for the cost that ends last, the last one that may strike, the end of the
+ * last one of which nothing is known, 0 if there is none, and since when a window of the plan has
+ * nothing left, never if none is full.
  */
 function findRefusing(
   { windows }: RefusalDetails,
   limits: readonly Limit[],
   cost: number,
   nowMs: number,
-) {
+): Refusing {
   let last: KnownWindow | undefined;
   let striking: KnownWindow | undefined;
   let unknownEndMs = 0;
+  let fullMs = Number.POSITIVE_INFINITY;
   for (const limit of limits) {
     const known = windowOf(windows, limit);
     if (known === undefined) {
       unknownEndMs = Math.max(unknownEndMs, currentEnd(limit, nowMs));
     } else if (known.resetMs > nowMs && !fitsLimit(limit, known.used, cost)) {
       if (last === undefined || known.resetMs >= last.resetMs) last = known;
+      if (limit.part === undefined && known.used >= limit.limit)
+        fullMs = Math.min(fullMs, known.sinceMs);
       if (!mayStrike(limit)) continue;
       if (striking === undefined || known.resetMs >= striking.resetMs) striking = known;
     }
   }
-  return { last, striking, unknownEndMs };
+  return { last, striking, unknownEndMs, fullMs };
 }
 
 /** Whether settlements may fill a window with room that ends no sooner than the refusal, at `endMs`. */
@@ -203,38 +214,63 @@ function mayFill(
   });
 }
 
-/** The end of a refusal, and since when it is known that nothing else passes. */
-type Ends = { readonly endMs: number; readonly sinceMs: number };
+/**
+ * The end of a refusal by the ban or by a window, whichever is later. Counts from before `sinceMs`
+ * are stale. `isClosed`: those since then stay true, because nothing is charged during the refusal.
+ */
+type Ends = { readonly endMs: number; readonly sinceMs: number; readonly isClosed: boolean };
 
-/** The end of the ban or of the window `last` that refuses, whichever is later. */
-function endsOf({ ban }: RefusalDetails, last: KnownWindow | undefined, nowMs: number): Ends {
-  const endMs = last?.resetMs ?? 0;
-  if (ban !== undefined && ban.untilMs > Math.max(nowMs, endMs))
-    return { endMs: ban.untilMs, sinceMs: ban.untilMs - ban.lengthMs };
-  return { endMs, sinceMs: last?.sinceMs ?? 0 };
+/**
+ * How long a count is believed while other gateways can charge the account: longer than the default
+ * grace, because strikes bring the counts of a flood again, and no request waits for them.
+ */
+const FRESH_MS = 1_500;
+
+/**
+ * Nothing is charged during a ban, or while a window of the plan is full. One with room for a smaller
+ * cost, or of an operation, a key or a meter, lets other requests be charged.
+ */
+function endsOf(refusal: RefusalDetails, { last, fullMs }: Refusing, nowMs: number): Ends {
+  const ban = banAt(refusal.ban, nowMs);
+  const bannedMs = ban === undefined ? Number.POSITIVE_INFINITY : ban.untilMs - ban.lengthMs;
+  const closedMs = Math.min(fullMs, bannedMs);
+  const isClosed = closedMs !== Number.POSITIVE_INFINITY;
+  return {
+    endMs: Math.max(last?.resetMs ?? 0, ban?.untilMs ?? 0),
+    sinceMs: isClosed ? closedMs : (last?.sinceMs ?? 0),
+    isClosed,
+  };
 }
 
-/** Whether a window is unknown, or its count is stale beside a refusal by the ban or by `last`. */
+/** Whether a window is unknown, or its count is stale beside the refusal. */
 function isIncomplete(
-  refusal: RefusalDetails,
+  { windows }: RefusalDetails,
   limits: readonly Limit[],
-  last: KnownWindow | undefined,
+  ends: Ends,
   nowMs: number,
 ): boolean {
-  const ends = endsOf(refusal, last, nowMs);
   return limits.some((limit) => {
-    const known = windowOf(refusal.windows, limit);
-    return known === undefined || isStale(limit, known, ends);
+    const known = windowOf(windows, limit);
+    return known === undefined || staleFrom(limit, known, ends, nowMs) <= nowMs;
   });
 }
 
 /**
- * Whether other gateways may have used up the window between its count and the refusal, which it
- * would outlast. Each answer tells the windows of the plan, and an observed one refuses nothing.
+ * From when on the count of a window is stale, because other gateways may have used up the window,
+ * which would outlast the refusal. An observed window refuses nothing.
  */
-function isStale(limit: Limit, { resetMs, countedMs }: KnownWindow, ends: Ends): boolean {
-  if (limit.part === undefined || limit.observed) return false;
-  return resetMs > ends.endMs && countedMs < ends.sinceMs;
+function staleFrom(
+  limit: Limit,
+  { resetMs, countedMs }: KnownWindow,
+  { endMs, sinceMs, isClosed }: Ends,
+  nowMs: number,
+): number {
+  const isOld = countedMs < sinceMs;
+  if (limit.observed || (isClosed && !isOld)) return Number.POSITIVE_INFINITY;
+  // A week may begin in one month and end in the next.
+  const lastsMs = resetMs > nowMs ? resetMs : currentEnd(limit, nowMs);
+  if (lastsMs <= endMs) return Number.POSITIVE_INFINITY;
+  return isOld ? countedMs : countedMs + FRESH_MS;
 }
 
 /** The known window of a limit. */
