@@ -65,8 +65,8 @@ export const COST_MAX = 1e6;
  * highest count before units were taken back; it is set until the count is as high again. `counted`
  * is set if `used` is only a part of what is known to be used: that of a share, or up to the limit.
  * `outage` is the number of the outage of this gateway in which the units were admitted from a share.
- * `isUnknown` is set in a refusal from memory if no answer has told the usage, or only one before
- * that of the refusal; `used` is the least that it can be.
+ * `isUnknown` is set in a refusal from memory if no answer has told the usage, or only one since
+ * which other gateways may have used the window up; `used` is what it told, or 0.
  */
 export type WindowUsage = Limit & {
   readonly used: number;

@@ -89,9 +89,9 @@ export class Batcher {
 
   /**
    * Sends a known refusal. Only one of an account is in flight at a time, and at most as many
-   * accounts as fit in a call. The request waits for the store if the usage of a window is unknown,
-   * or if its strike could earn a ban. Otherwise it is refused immediately, and only the strike is
-   * sent.
+   * accounts as fit in a call. The request waits for the store if the usage of a window is unknown or
+   * stale, or if its strike could earn a ban. Otherwise it is refused immediately, and only the strike
+   * is sent.
    */
   #sendPaced({ id, accountRef, quotaRequest, cached }: KnownRefusal, kind: PacedKind) {
     const { decisionCache, outage } = this.#options;

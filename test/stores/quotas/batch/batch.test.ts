@@ -182,6 +182,19 @@ describe("a flood", () => {
     });
   }
 
+  it("over windows with room for a smaller cost asks for longer ones within 20 calls a second", async () => {
+    const store = await openHere();
+    const limits = [
+      { window: "day", limit: 3 },
+      { window: "month", limit: 9 },
+    ] as const;
+    const quotaRequest: QuotaRequest = { limits, bans: undefined, requests: 1, cost: 2 };
+    await exhaust(store, 1_000, quotaRequest);
+    const { passed, perSecond } = await flood(store, 3_000, 1_000, quotaRequest);
+    assert.equal(passed, 0);
+    assert.ok(perSecond > 1 && perSecond <= 20, `${perSecond} calls a second`);
+  });
+
   it("without any grace, where each refusal may be a strike, costs no more, and is banned", async () => {
     const store = await openHere();
     const quotaRequest = perDay(1, { ...DEFAULT_BANS, graceMs: 0, strikes: 5 });
