@@ -107,7 +107,8 @@ export class Batcher {
     const asked = isStrike ? { ...quotaRequest, strikesOnly: true } : quotaRequest;
     const merged: MergedRequest = { id, accountRef, quotaRequest: asked, cached, waiting: [] };
     this.#rounds.addKnown(queue, merged);
-    if (kind === "incomplete") boundTurn(queue, merged, outage.timeoutMs, () => this.#fail(merged));
+    if (kind === "incomplete")
+      boundTurn(queue, merged, outage.timeoutMs, () => this.#answerAlone(merged));
     return waits ? waitForDecision(merged) : this.#refused(accountRef, cached, quotaRequest);
   }
 
@@ -143,13 +144,19 @@ export class Batcher {
     for (const answer of waiting) void Promise.resolve(this.charge(accountRef, asked)).then(answer);
   }
 
-  #fail({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
-    const { decisionCache, outage } = this.#options;
-    const latest = decisionCache.get(id);
-    const known = cached ?? latest;
+  #fail(merged: MergedRequest): void {
+    const { id, cached } = merged;
+    const latest = this.#options.decisionCache.get(id);
     if (cached?.refusal) cached.refusal.pending = undefined;
     // A message may have replaced the decision meanwhile by one with other counts.
     if (cached && latest?.refusal) latest.refusal.pending = undefined;
+    this.#answerAlone(merged);
+  }
+
+  /** Answers the requests without the store. */
+  #answerAlone({ id, accountRef, quotaRequest, cached, waiting }: MergedRequest): void {
+    const { decisionCache, outage } = this.#options;
+    const known = cached ?? decisionCache.get(id);
     for (const answer of waiting) {
       const isRefused = known && decisionCache.refusalKind(id, known, quotaRequest) !== "no";
       if (isRefused) answer(this.#refused(accountRef, known, quotaRequest));

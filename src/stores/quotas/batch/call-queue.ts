@@ -79,8 +79,8 @@ export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | S
 }
 
 /**
- * Takes a known refusal out of the queue if its turn does not come within `waitMs`: on a Cluster the
- * turns of all buckets take seconds.
+ * Lets nobody wait for the turn of a known refusal longer than `waitMs`: on a Cluster the turns of
+ * all buckets take seconds. The store is asked all the same, for the refusals that follow.
  */
 export function boundTurn(
   { strikes }: CallQueue,
@@ -91,7 +91,8 @@ export function boundTurn(
   setTimeout(() => {
     const at = strikes.indexOf(merged);
     if (at < 0) return;
-    strikes.splice(at, 1);
+    const quotaRequest = { ...merged.quotaRequest, strikesOnly: true };
+    strikes[at] = { ...merged, quotaRequest, waiting: [] };
     late();
   }, waitMs);
 }

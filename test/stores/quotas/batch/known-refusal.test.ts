@@ -6,6 +6,16 @@ import { currentEnd, type Limit } from "../../../../src/core/quota/windows.ts";
 import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { decisionAfter, refusalKind } from "../../../../src/stores/quotas/batch/known-refusal.ts";
 import { DEFAULT_BANS } from "../../../support/gateway/default-bans.ts";
+import { eventually } from "../../../support/poll.ts";
+import { account } from "../redis/redis-kit.ts";
+import {
+  called,
+  DAY_END,
+  exhaust,
+  openBatch,
+  spent,
+  quotaRequest as spentDay,
+} from "./queue-kit.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 const minute: Limit = { window: "minute", limit: 10 };
@@ -69,5 +79,31 @@ describe("a longer window of the plan beside a refusal from memory", () => {
   it("is not asked for if it refuses too, or ends no later", () => {
     assert.deepEqual(toldAfter(refused([minute, hour], [8, 9], 4), 59_999), ["surely", 8, 9]);
     assert.deepEqual(toldAfter(refused([minute, own], [9, 14], 1), 59_999), ["surely", 9, 14]);
+  });
+});
+
+describe("an ask for a window whose turn does not come in the time of a call", () => {
+  it("is waited for by no other request, and told once the store answers", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "b1"]) await exhaust(house, name);
+    const hourly: Limit = { window: "hour", limit: 3, part: { id: "op", name: "op" } };
+    const asked = { ...spentDay, limits: [hourly, ...spentDay.limits] };
+    const full = { ...hourly, used: 3, resetMs: DAY_END - 11 * 3_600_000 };
+    const told = () => {
+      const answer = house.batch.charge(account("b1"), asked);
+      assert.ok("decision" in answer, "it waits");
+      return answer.decision.windows.map(({ used, isUnknown }) => isUnknown ?? used);
+    };
+    void house.batch.charge(account("a1"), asked);
+    await called(house, 3);
+    house.gate.timeoutMs = 20;
+    await house.batch.charge(account("b1"), asked);
+    assert.deepEqual(told(), [true, 1]);
+    await called(house, 4);
+    assert.deepEqual(house.calls[3]?.names, ["b1"]);
+    assert.equal(house.calls[3]?.requests[0]?.quotaRequest.strikesOnly, true);
+    const windows = [full, ...spent().windows];
+    house.calls[3]?.answer({ ...spent(), windows, strikeDueMs: DAY_END });
+    await eventually(() => assert.deepEqual(told(), [3, 1]));
   });
 });
