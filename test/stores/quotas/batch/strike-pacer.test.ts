@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { describe, it } from "vitest";
+import { account } from "../redis/redis-kit.ts";
+import { called, exhaust, openBatch, quotaRequest, spent } from "./queue-kit.ts";
+
+describe("strikes that wait for their turns", () => {
+  it("are those of the other lanes first, though the one that went has more meanwhile", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "a2"]) await exhaust(house, name);
+    house.calls.length = 0;
+    const strike = (name: string) => void house.batch.charge(account(name), quotaRequest);
+    for (const name of ["a1", "a2"]) strike(name);
+    await called(house, 1);
+    house.calls[0]?.answer();
+    await new Promise(setImmediate);
+    strike("a1");
+    await called(house, 3);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names),
+      [["a1"], ["a2"], ["a1"]],
+    );
+  });
+
+  it("are noted by the store when one was sent alone, so that the next one counts itself", async () => {
+    using house = openBatch();
+    const filled = house.batch.charge(account("a1"), quotaRequest);
+    await called(house, 1);
+    house.calls[0]?.answer({ ...spent(), granted: 1, strikes: 0 });
+    await filled;
+    const strikes = () => {
+      const answer = house.batch.charge(account("a1"), quotaRequest);
+      return "decision" in answer && answer.decision.strikes;
+    };
+    assert.equal(strikes(), 0, "the first refusal begins the grace");
+    await called(house, 2);
+    house.calls[1]?.answer({ ...spent(), strikes: 0 });
+    await new Promise(setImmediate);
+    assert.equal(strikes(), 1);
+  });
+});
