@@ -3,7 +3,7 @@ import { describe, it } from "vitest";
 import { cacheDecision } from "../../../../src/stores/quotas/batch/cached-decision.ts";
 import { DecisionCache } from "../../../../src/stores/quotas/batch/decision-cache.ts";
 import { account } from "../redis/redis-kit.ts";
-import { BAN, DAY_END, NOON, quotaRequest, spent } from "./queue-kit.ts";
+import { BAN, called, DAY_END, EARNED, NOON, openBatch, quotaRequest, spent } from "./queue-kit.ts";
 
 const accountRef = account("a1");
 const total = { counter: "day", startMs: DAY_END - 86_400_000, used: 0 };
@@ -34,5 +34,25 @@ describe("news of the store that is older than the last answer", () => {
     assert.equal(cache.lastKnown(accountRef)?.ban, undefined);
     cache.learnBan(accountRef, BAN, NOON);
     assert.deepEqual(cache.lastKnown(accountRef)?.ban, BAN);
+  });
+});
+
+describe("an account whose ban changed", () => {
+  it("is refused by none of the counts that stay known, until the store has answered", () => {
+    const cache = answeredAtNoon();
+    assert.notEqual(cache.get("production:a1"), undefined);
+    cache.keepCounts(accountRef);
+    assert.equal(cache.get("production:a1"), undefined);
+    assert.equal(cache.lastKnown(accountRef, quotaRequest.limits)?.windows[0]?.used, 1);
+  });
+
+  it("tells the ban to the request that earned it, and to no other", async () => {
+    using house = openBatch();
+    const earning = Promise.resolve(house.batch.charge(accountRef, quotaRequest));
+    await called(house, 1);
+    house.calls[0]?.answer({ ...spent(), ban: BAN, newBan: EARNED });
+    const next = await earning.then(() => house.batch.charge(accountRef, quotaRequest));
+    const told = [await earning, next].map((answer) => "earned" in answer && answer.earned);
+    assert.deepEqual(told, [EARNED, false]);
   });
 });
