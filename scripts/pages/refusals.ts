@@ -1,15 +1,14 @@
-import { REFUSALS, type RefusalField } from "../../src/core/refusal-table.ts";
+import { REFUSALS, type RefusalRow } from "../../src/core/refusal-table.ts";
 import { madeFrom, table } from "./table.ts";
 
 /** The text of docs/reference/refusals.md: every code with all that its row says. */
 export function refusalsPage(): string {
-  const rows = Object.entries(REFUSALS).map(([code, row]) => {
-    const fields: readonly RefusalField[] = row.fields;
+  const rows = Object.entries<RefusalRow>(REFUSALS).map(([code, row]) => {
     return [
       String(row.status),
       `\`${code}\``,
-      row.when,
-      fields.map((name) => `\`${name}\``).join(", "),
+      row.note === undefined ? row.when : `${row.when}; ${row.note}`,
+      row.fields.map((name) => `\`${name}\``).join(", "),
       row.closes ? "yes" : "",
       row.message,
     ];

@@ -5,8 +5,9 @@ export type RefusalField = "Allow" | "Retry-After" | "Sec-WebSocket-Version" | "
  * `closes`: the connection ends with the refusal: nothing behind the request can be parsed or is
  * waited for, or no further request is served.
  * `decides`: the refusal replaces the store's decision (docs/reference/http.md#order), so the log
- * says `refused`. `upstreamFault`: the upstream failed, and the failure is counted. `when` is for
- * people: docs/reference/refusals.md is made from these rows.
+ * says `refused`. `upstreamFault`: the upstream failed, and the failure is counted. `when` is the
+ * cause, in words for people, which `explain` tells as well. `note` is about the answer, and for
+ * docs/reference/refusals.md alone, which is made from these rows.
  */
 export type RefusalRow = {
   readonly status: number;
@@ -16,6 +17,7 @@ export type RefusalRow = {
   readonly fields: readonly RefusalField[];
   readonly message: string;
   readonly when: string;
+  readonly note?: string;
 };
 
 /**
@@ -28,21 +30,24 @@ export const REFUSALS = {
     closes: true,
     fields: ["Sec-WebSocket-Version"],
     message: "The request is not well-formed HTTP as this gateway accepts it",
-    when: "The head, the target or the body is malformed or ambiguous; the field is there where a WebSocket was asked for",
+    when: "The head, the target or the body is malformed or ambiguous",
+    note: "the field is there where a WebSocket was asked for",
   },
   key_missing: {
     status: 401,
     closes: false,
     fields: ["WWW-Authenticate", "Retry-After"],
     message: "An API key is required: send Authorization: Bearer <API_KEY>",
-    when: "There are no credentials; Retry-After past the allowance for failed authentications",
+    when: "There are no credentials",
+    note: "Retry-After past the allowance for failed authentications",
   },
   key_invalid: {
     status: 401,
     closes: false,
     fields: ["WWW-Authenticate", "Retry-After"],
     message: "The API key is not valid",
-    when: "The credentials are malformed, unknown, revoked, expired or of another environment; Retry-After past the allowance",
+    when: "The credentials are malformed, unknown, revoked, expired or of another environment",
+    note: "Retry-After past the allowance",
   },
   account_suspended: {
     status: 403,
@@ -73,14 +78,16 @@ export const REFUSALS = {
     decides: true,
     fields: [],
     message: "The plan of the account does not include what this operation uses",
-    when: "The operation has a meter that the account's plan lacks; the message names it",
+    when: "The operation has a meter that the account's plan lacks",
+    note: "the message names it",
   },
   scope_required: {
     status: 403,
     closes: false,
     fields: ["WWW-Authenticate"],
     message: "The API key has no scope for this operation",
-    when: "The operation asks for scopes that the key does not have; the message and `scope` of the field name them",
+    when: "The operation asks for scopes that the key does not have",
+    note: "the message and `scope` of the field name them",
   },
   not_found: {
     status: 404,
@@ -94,7 +101,7 @@ export const REFUSALS = {
     closes: false,
     fields: ["Allow"],
     message: "This method is not allowed here: see the Allow field",
-    when: "The path is there with other methods only; CONNECT and TRACE always",
+    when: "The path is there with other methods only, or the method is CONNECT or TRACE",
   },
   request_timeout: {
     status: 408,
@@ -108,14 +115,16 @@ export const REFUSALS = {
     closes: false,
     fields: [],
     message: "This operation has been removed",
-    when: "The operation's sunset has passed; the message names the Link field if the operation has a successor",
+    when: "The operation's sunset has passed",
+    note: "the message names the Link field if the operation has a successor",
   },
   brownout: {
     status: 410,
     closes: false,
     fields: ["Retry-After"],
     message: "This operation is going away, and is switched off for a while as a reminder",
-    when: "A brownout of the description, `x-brownouts`, runs; one that lasts until the sunset has no `Retry-After`",
+    when: "A brownout of the description, `x-brownouts`, runs",
+    note: "one that lasts until the sunset has no `Retry-After`",
   },
   body_too_large: {
     status: 413,
@@ -150,7 +159,8 @@ export const REFUSALS = {
     closes: false,
     fields: ["Retry-After"],
     message: "Rate limit exceeded: retry after the time in Retry-After",
-    when: "A window has no room for the request; the message names it: `The day limit, 1000 units, is used up: …`",
+    when: "A window has no room for the request",
+    note: "the message names it: `The day limit, 1000 units, is used up: …`",
   },
   meter_held: {
     status: 429,
@@ -231,7 +241,8 @@ export const REFUSALS = {
     closes: false,
     fields: ["Retry-After"],
     message: "This service is under maintenance: retry after the time in Retry-After",
-    when: "The environment has `maintenance`; uncharged, and before the key",
+    when: "The environment has `maintenance`",
+    note: "uncharged, and before the key",
   },
   draining: {
     status: 503,

@@ -310,6 +310,17 @@ describe("The rule that decided is told in words", () => {
     assert.equal(ruleOf(by), REFUSALS.store_unavailable.when);
   });
 
+  it("is the cause alone: no code has a word on fields or messages of other answers in it", () => {
+    const rule = ruleOf({ code: "bad_request", windows: [], why: "ambiguous path" });
+    assert.equal(
+      rule,
+      "The head, the target or the body is malformed or ambiguous: ambiguous path",
+    );
+    for (const code of Object.keys(REFUSALS)) {
+      assert.doesNotMatch(ruleOf({ code, windows: [] }), /Retry-After|the (field|message) /, code);
+    }
+  });
+
   it("is text for a terminal and the page: no code has a link of the documentation in it", () => {
     for (const code of Object.keys(REFUSALS)) {
       assert.doesNotMatch(ruleOf({ code, windows: [] }), /\]\(/, code);
