@@ -10,7 +10,7 @@ ${madeFrom("src/telemetry/log/events.ts and log-events.ts")}
 
 What the gateway reports beside requests: events, for people and alarms, and all other lines of the log. Every name on
 this page is stable, so an alarm can wait for it. [Troubleshooting](../troubleshooting.md#events-and-lines-of-the-log)
-says what to do about each.
+says what to do about each event, and each other line that is a warning or an error.
 
 ## Kinds
 

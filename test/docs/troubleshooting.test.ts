@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { EVENT_KINDS } from "../../src/config/schema/observability.ts";
 import { REFUSALS } from "../../src/core/refusal-table.ts";
+import { LOG_EVENTS } from "../../src/telemetry/log/log-events.ts";
 import { readinessChecks } from "../../src/telemetry/readiness.ts";
 
 const PAGE = readFileSync(join(import.meta.dirname, "../../docs/troubleshooting.md"), "utf8");
@@ -27,7 +28,10 @@ describe("the page of troubles", () => {
     assert.deepEqual(missing(Object.keys(checks)), []);
   });
 
-  it("has every kind of event", () => {
-    assert.deepEqual(missing(EVENT_KINDS), []);
+  it("has every kind of event, and every warning and error of the log", () => {
+    const grave = Object.entries(LOG_EVENTS).filter(([, { level }]) => {
+      return level === "warn" || level === "error";
+    });
+    assert.deepEqual(missing([...EVENT_KINDS, ...grave.map(([name]) => name)]), []);
   });
 });
