@@ -17,7 +17,7 @@ says what to do about each event, and each other line that is a warning or an er
 An event is a line of the [log](log.md) with \`"msg":"event"\`, its \`kind\`, and the \`gateway\` that reports it:
 
 \`\`\`json
-{"level":"info","time":1795204800123,"kind":"quota","gateway":"api-1","account":"acme","env":"production","plan":"free","window":"day","percent":80,"used":800,"limit":1000,"reset":1795305600,"msg":"event"}
+{"level":"info","time":1795204800123,"kind":"quota","gateway":"api-1","account":"acme","env":"production","plan":"free","window":"day","percent":80,"used":800,"limit":1000,"reset":1795219200,"msg":"event"}
 \`\`\`
 
 | kinds | reported by | how often |

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import { readPage } from "./markdown.ts";
+import { windowEnd, windowStart } from "../../src/core/quota/windows.ts";
+import { blocksOf, readPage } from "./markdown.ts";
 
 /** Rows of the table under a heading, as cells. */
 function rowsUnder(page: string, heading: string): string[][] {
@@ -27,5 +28,45 @@ describe("the figures of memory", () => {
     for (const page of ["README.md", "docs/install.md", "docs/tasks.md"]) {
       assert.match(readPage(page), /operations\.md#memory/, page);
     }
+  });
+});
+
+describe("the resets of examples", () => {
+  type Line = {
+    readonly time: number;
+    readonly decidedAt?: number;
+    readonly window?: "day";
+    readonly reset?: number;
+    readonly windows?: readonly (readonly ["minute" | "day", number, number, number])[];
+  };
+
+  it("in lines of the log are the ends of windows that run then", () => {
+    for (const page of ["docs/reference/log.md", "docs/reference/events.md"]) {
+      const [block] = blocksOf(page).filter(({ language }) => language === "json");
+      const {
+        time,
+        decidedAt = time,
+        window,
+        reset,
+        windows,
+      } = JSON.parse(block?.text ?? "") as Line;
+      const resets = windows?.map(([name, , , end]) => [name, end] as const) ?? [
+        [window ?? "day", reset],
+      ];
+      for (const [name, end] of resets) {
+        assert.equal(
+          end,
+          windowEnd(name, windowStart(name, decidedAt)) / 1_000,
+          `${page}: ${name}`,
+        );
+      }
+    }
+  });
+
+  it("on the page for users is one that a day has", () => {
+    const rows = rowsUnder("docs/for-your-users.md", "## Read where you stand");
+    const example = (field: string) => rows.find(([name]) => name === `\`${field}\``)?.at(-1);
+    assert.equal(example("X-RateLimit-Window"), "`day`");
+    assert.equal(Number(example("X-RateLimit-Reset")?.replaceAll("`", "")) % 86_400, 0);
   });
 });
