@@ -13,15 +13,15 @@ import { readExample } from "./example-file.ts";
 const FILE = join(import.meta.dirname, "../../examples/language-model/tollgate.yaml");
 
 describe("the example of a language model", () => {
-  it("is a configuration without a warning, with a bound for each limit of tokens", async () => {
+  it("is a configuration without a warning, with each limit of tokens passed at most by itself", async () => {
     const loaded = await loadConfig(FILE, {});
     assert.ok(loaded.ok, JSON.stringify(loaded));
     assert.deepEqual(loaded.warnings, []);
     const bounds = meterBounds(loaded.config).map(({ plan, window, over }) => [plan, window, over]);
     assert.deepEqual(bounds, [
-      ["trial", "day", 750_000],
-      ["pro", "day", 30_000_000],
-      ["pro", "month", 300_000_000],
+      ["trial", "day", 50_000],
+      ["pro", "day", 2_000_000],
+      ["pro", "month", 20_000_000],
     ]);
   });
 
@@ -45,9 +45,9 @@ describe("the example of a language model", () => {
     assert.deepEqual(
       house.lines.map(({ meters }) => meters?.tokens),
       [
-        { hold: 2_000, used: 123 },
-        { hold: 2_000, used: 123 },
-        { hold: 2_000, charged: 16_000 },
+        { hold: 8_000, used: 123 },
+        { hold: 8_000, used: 123 },
+        { hold: 8_000, charged: 16_000 },
       ],
     );
   });
