@@ -69,7 +69,7 @@ export function readinessChecks(observed: ReadinessInputs, environment?: string)
         ? OK
         : { ok: true, why: `not reloaded: ${reloadFailed}; the log says why` },
     store,
-    keys: checkKeys(keys),
+    keys: checkKeys(keys, store.ok),
     upstreams: environment === undefined ? ofAll(upstreams) : ofOne(upstreams, environment),
     draining: draining ? { ok: false, why: "shutting down" } : OK,
     ...(workers && { workers }),
@@ -82,15 +82,23 @@ const UNREADABLE_KEYS: ReadinessCheck = {
   ok: false,
   why: "no usable key records: the log says why",
 };
+/** Key records may be in the store, and no line of the log is about them while it is unreachable. */
+const UNREACHABLE_KEYS: ReadinessCheck = {
+  ok: false,
+  why: "no usable key records: the check of the store or the log says why",
+};
 const STALE_KEYS: ReadinessCheck = {
   ok: false,
   why: "the key records cannot be read: the log says why; those read before are in use",
 };
 
-function checkKeys({ ok, lost, inUse, damaged = 0 }: ReadinessInputs["keys"]): ReadinessCheck {
+function checkKeys(
+  { ok, lost, inUse, damaged = 0 }: ReadinessInputs["keys"],
+  isStoreUp: boolean,
+): ReadinessCheck {
   if (ok) return OK;
   if (lost !== undefined) return { ok, why: lost };
-  if (inUse !== true) return UNREADABLE_KEYS;
+  if (inUse !== true) return isStoreUp ? UNREADABLE_KEYS : UNREACHABLE_KEYS;
   if (damaged === 0) return STALE_KEYS;
   const are = damaged === 1 ? "1 key record is" : `${damaged} key records are`;
   return { ok, why: `${are} damaged: the log says where; the others are in use` };

@@ -71,6 +71,12 @@ describe("the other checks", () => {
     });
   });
 
+  it("send to the check of an unreachable store too, as the log has no line of records then", () => {
+    const away = { ok: false, why: "unreachable" };
+    const { keys } = readinessChecks(observed({ store: away, keys: { ok: false } }));
+    assert.equal(keys.why, "no usable key records: the check of the store or the log says why");
+  });
+
   it("say whether records are in use that cannot be read, or are damaged", () => {
     const why = (keys: object) =>
       readinessChecks(observed({ keys: { ok: false, ...keys } })).keys.why;
