@@ -74,12 +74,13 @@ async function boundsOf(config: Config): Promise<readonly MeterBound[]> {
 
 function sayFine(
   file: string,
-  { environments, plans }: Config,
+  { environments, plans, store }: Config,
   bounds: readonly MeterBound[],
   terminal: Terminal,
 ): void {
   const names = environments.map(({ name }) => name).join(", ");
-  terminal.out(`${file} is fine: ${names}; plans ${[...plans.keys()].join(", ")}\n`);
+  const planNames = [...plans.keys()].join(", ");
+  terminal.out(`${file} is fine: ${names}; plans ${planNames}; store ${store.shown}\n`);
   for (const { plan, meter, window, limit, ...bound } of bounds) {
     const which = `plan ${plan}: ${meter}.${window}, limit ${limit}`;
     terminal.out(`${which}, ${boundText(bound)}\n`);

@@ -11,9 +11,20 @@ describe("check", () => {
     const said = await runVerb(["check", "--config", file]);
     assert.deepEqual({ status: said.status, err: said.err }, { status: 0, err: "" });
     const plans = "free, pro, business, enterprise";
-    assert.equal(said.out, `${file} is fine: production, staging; plans ${plans}\n`);
+    assert.equal(said.out, `${file} is fine: production, staging; plans ${plans}; store memory\n`);
     const { out } = await runVerb(["check", "--config", file, "--json"]);
     assert.deepEqual(jsonOf({ out }), { ok: true, mistakes: [], warnings: [] });
+  });
+
+  it("names the store that is used, so that a variable that no line reads is seen to be ignored", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder);
+    const env = { REDIS_URL: "redis://:secret@127.0.0.1:6390" };
+    const ignored = await runVerb(["check", file], { env });
+    assert.match(ignored.out, /; store memory\n$/);
+    await writeFile(file, configText({ store: `\${REDIS_URL}` }));
+    const used = await runVerb(["check", file], { env });
+    assert.match(used.out, /; store redis:\/\/:\*\*\*@127\.0\.0\.1:6390\n$/);
   });
 
   it("refuses two files with 64, as it checked one and passed over --config", async () => {
