@@ -27,6 +27,7 @@ describe("the figures of memory", () => {
   it("stand on that page alone: other pages link to it", () => {
     for (const page of ["README.md", "docs/install.md", "docs/tasks.md"]) {
       assert.match(readPage(page), /operations\.md#memory/, page);
+      assert.doesNotMatch(readPage(page), /\[[^\]]*\d bytes\]\([^)]*operations\.md#memory/, page);
     }
   });
 });
