@@ -145,23 +145,26 @@ function refusalOf(
   const message = own ?? `The gateway at ${origin} (${setting}) answers ${status}`;
   if (status === 400) return { ...refused(message), usage: true };
   const where = status === 401 || status === 403 ? ` (${setting}, ${origin})` : "";
-  const hint = status === 401 && setToken !== "" ? `. ${setToken}` : "";
+  const hint = status === 401 ? `. ${setToken}` : "";
   return { ...refused(`${message}${where}${hint}`), status };
 }
 
 type AdminPlace = {
   readonly origin: string;
   readonly setting: string;
-  /** How to give the token; empty where the file has no admin listener, and so none. */
+  /** How to give the token. */
   readonly setToken: string;
 };
+
+const NO_TOKEN =
+  "The file has admin: off, so that no token is sent: set admin.listen and admin.token";
 
 /** Where a request goes, and the setting that has it; or why there is no such place. */
 function placeOf(
   { admin }: AdminConfig,
   { origin = admin?.url }: AdminRequest,
 ): AdminPlace | string {
-  const setToken = admin === undefined ? "" : tokenHint(admin);
+  const setToken = admin === undefined ? NO_TOKEN : tokenHint(admin);
   if (origin !== undefined) return { origin, setting: "--admin", setToken };
   if (admin === undefined) return "admin is off, set admin.listen";
   if (admin.listen.port === 0) return "admin.listen has port 0, name one";

@@ -68,10 +68,16 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   return missing ? `${rawName} needs a value: ${rawName} ${option.value}` : undefined;
 }
 
+/** Arguments that name a file. */
+const FILE_ARGUMENT = /^FILE$|\.yaml$/;
+
 function checkArguments(verb: Verb, invocation: Invocation): ParsedArguments {
   const { args, optional = [], more = false } = verb;
+  const { args: words } = invocation;
   const missing = [
-    ...args.slice(invocation.args.length),
+    ...args.slice(words.length),
+    // As with --config: the variable in `check "$FILE"` is not set.
+    ...[...args, ...optional].filter((arg, i) => FILE_ARGUMENT.test(arg) && words[i] === ""),
     ...verb.options
       .filter(({ name, required = false }) => required && invocation.text(name) === undefined)
       .map(({ name, value }) => `--${name} ${value}`),
@@ -80,7 +86,7 @@ function checkArguments(verb: Verb, invocation: Invocation): ParsedArguments {
   const most = args.length + optional.length;
   const readsLogs = verb.options.some(({ name }) => name === LOG.name);
   const lacksLog = readsLogs && invocation.text(LOG.name) === undefined;
-  if (invocation.args.length > most && (!more || lacksLog)) {
+  if (words.length > most && (!more || lacksLog)) {
     const taken = most === 0 ? "no argument is" : most === 1 ? "one is" : `${most} are`;
     // Names the argument by its place, because it may be a key.
     return { ok: false, message: `Unexpected argument ${most + 1}: ${taken} taken` };

@@ -33,3 +33,16 @@ it("a command without the admin token, or with another one, says which variable 
   const named = `The gateway asks for its admin token (--admin, ${house.adminUrl}). Set TOLLGATE_ADMIN_TOKEN to its token\n`;
   assert.deepEqual([remote.status, remote.err], [1, named]);
 });
+
+it("a command with --admin whose file has no admin listener says that it has no token to send, and which setting would", async () => {
+  const admin = { listen: "127.0.0.1:0", token: TOKEN };
+  await using house = await startTestGateway({ config: { admin } });
+  await using folder = await openFolder();
+  const file = await writeConfig(folder);
+  const args = ["explain", "r", "--admin", house.adminUrl, "--config", file];
+  const said = await runVerb(args, { env: { TOLLGATE_ADMIN_TOKEN: TOKEN } });
+  assert.match(
+    said.err,
+    / \(--admin, \S+\)\. The file has admin: off, so that no token is sent: set admin\.listen and admin\.token$/m,
+  );
+});

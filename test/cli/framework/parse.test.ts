@@ -25,6 +25,13 @@ describe("wrong usage", () => {
     assert.match(await refusal("completion", "zhs"), /found "zhs": did you mean zsh\?/);
   });
 
+  it("is a file with an empty name, as a variable that is not set is", async () => {
+    for (const verb of [["check"], ["keys", "import"], ["plans", "try"]]) {
+      assert.match(await refusal(...verb, ""), /^Missing (FILE|NEW\.yaml)/, verb.join(" "));
+    }
+    assert.match(await refusal("check", "", "--config", "x.yaml"), /^Missing FILE/);
+  });
+
   it("guesses nothing that is far away", async () => {
     assert.doesNotMatch(await refusal("frobnicate"), /did you mean/);
     assert.doesNotMatch(await refusal("start", "--frobnicate"), /did you mean/);
