@@ -28,7 +28,7 @@ export function parseListen(text: string): ParseResult<HostPort> {
     : { why: "its host is neither a name nor an IP address" };
 }
 
-const NO_PORT = "no server has port 0";
+export const NO_PORT = "no server has port 0";
 
 /** An origin: http or https, a host, an optional port, nothing else. */
 export function parseOrigin(text: string): ParseResult<string> {

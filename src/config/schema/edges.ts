@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { METHODS } from "../../core/http/route.ts";
-import { parseOrigin } from "./addresses.ts";
+import { NO_PORT, parseOrigin } from "./addresses.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
@@ -19,7 +19,8 @@ const pageOrigin = z
     if (text === "*") return text;
     const read = /^https?:/i.test(text) ? parseOrigin(text) : customOrigin(text);
     if ("value" in read) return read.value;
-    context.issues.push({ code: "custom", message: PAGE_ORIGIN, input: text });
+    const hint = read.why === NO_PORT ? NO_PORT : undefined;
+    context.issues.push({ code: "custom", message: PAGE_ORIGIN, input: text, params: { hint } });
     return z.NEVER;
   })
   .meta({ title: PAGE_ORIGIN });
