@@ -74,3 +74,33 @@ it("a ban is told in whole seconds, its end rounded up and its beginning down, a
   bans.event({ ...owner, kind: "ban_lifted", decidedAt: AT_S * 1_000 + 1_200 });
   assert.deepEqual(told(), [[AT_S, AT_S + 60, AT_S + 2, AT_S]]);
 });
+
+it("a ban that another one replaced is told as replaced when that one began, and a lift of the second ends none before it", () => {
+  const bans = loggedBans();
+  const owner = { msg: "event", account: "acme", env: "production" };
+  const ban = (atS: number, lengthS: number, more: object = {}) => {
+    const ends = { window: "day", until: AT_S + atS + lengthS, offences: 0 };
+    bans.event({ ...owner, kind: "ban", ...ends, decidedAt: (AT_S + atS) * 1_000 + 400, ...more });
+  };
+  const lift = (atS: number) => {
+    bans.event({ ...owner, kind: "ban_lifted", decidedAt: (AT_S + atS) * 1_000 + 900 });
+  };
+  const told = () => {
+    return bans.of({ account: "acme", environment: "production" }).map((one) => {
+      return [one.at, one.replaced, one.lifted].map((atS) => atS && atS - AT_S);
+    });
+  };
+  ban(0, 86_400);
+  ban(60, 600, { observed: true });
+  ban(100, 600);
+  ban(100, 600);
+  // The second is read twice, as from two files of a log.
+  const second = [100, undefined, undefined];
+  assert.deepEqual(told(), [[0, 100, undefined], [60, undefined, undefined], second, second]);
+  lift(200);
+  ban(300, 600);
+  const lifted = [100, undefined, 201];
+  const third = [300, undefined, undefined];
+  const first = [0, 100, undefined];
+  assert.deepEqual(told(), [first, [60, undefined, undefined], lifted, lifted, third]);
+});

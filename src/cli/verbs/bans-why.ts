@@ -98,7 +98,7 @@ async function whyBanned(
   const { strikes = null, ban = null } = present.ok ? present.value : {};
   const last = ban === null ? lastOf(lost) : null;
   const told = { account, environment, strikes, ban, lost: last };
-  return { ok: true, value: { ...told, bans: withoutRepeats(bans), missing } };
+  return { ok: true, value: { ...told, bans: withReplaced(withoutRepeats(bans)), missing } };
 }
 
 /** The ban that ends last. */
@@ -133,12 +133,36 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
 
 /** Removes repeats: an event may be in a log and in a gateway. Oldest first. */
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
-  // If two tell the same ban and only one knows of its lift, that one is the last.
-  const byLift = bans.toSorted((a, b) => (a.lifted ?? 0) - (b.lifted ?? 0));
-  const known = new Map(byLift.map((ban) => [nameOf(ban), ban]));
-  // If two begin in one second, that which was lifted was the first.
-  const endOf = ({ lifted, until }: BanRecord) => lifted ?? until;
+  // If two tell the same ban and only one knows of its early end, that one is the last.
+  const early = ({ lifted, replaced }: BanRecord) => replaced ?? lifted;
+  const byEnd = bans.toSorted((a, b) => (early(a) ?? 0) - (early(b) ?? 0));
+  const known = new Map(byEnd.map((ban) => [nameOf(ban), ban]));
+  // If two begin in one second, that which ended early was the first.
+  const endOf = (ban: BanRecord) => early(ban) ?? ban.until;
   return [...known.values()].sort((a, b) => a.at - b.at || endOf(a) - endOf(b));
+}
+
+/**
+ * The bans, oldest first, each replaced by the next one and lifted if it was in force then, although
+ * no single gateway knows both bans, or a ban and its lift.
+ */
+function withReplaced(bans: readonly BanRecord[]): BanRecord[] {
+  const told = [...bans];
+  for (const [i, { lifted, ...ban }] of bans.entries()) {
+    if (ban.observed || ban.replaced !== undefined) continue;
+    // A ban in the second of a lift began after it, because instants are whole seconds.
+    const isInside = ({ observed, at }: BanRecord) => {
+      return !observed && at > ban.at && (lifted === undefined ? at < ban.until : at + 1 < lifted);
+    };
+    const next = bans.find(isInside);
+    if (next === undefined) continue;
+    told[i] = { ...ban, replaced: next.at };
+    if (lifted === undefined) continue;
+    const last = bans.findLastIndex(isInside);
+    const inForce = told[last] as BanRecord;
+    if (inForce.until >= lifted) told[last] = { lifted, ...inForce };
+  }
+  return told;
 }
 
 /** All that tells a ban from another one of its account, since instants are whole seconds. */
@@ -184,9 +208,12 @@ function whyText({ bans, missing, ...told }: BanExplanation, terminal: Terminal)
   return `${head}${table}${earlier}${missing.map((one) => `Missing: ${one}\n`).join("")}`;
 }
 
-function endText({ until, observed, lifted }: Pick<BanRecord, "until" | "observed" | "lifted">) {
+type BanEnd = Pick<BanRecord, "until" | "observed" | "lifted" | "replaced">;
+
+function endText({ until, observed, lifted, replaced }: BanEnd) {
   if (observed === true) return "only observed";
   const end = `until ${formatInstant(until)}`;
+  if (replaced !== undefined) return `${end}, but replaced ${formatInstant(replaced)}`;
   return lifted === undefined ? end : `${end}, but lifted ${formatInstant(lifted)}`;
 }
 

@@ -25,11 +25,8 @@ export class BanHistory {
   /** The bans of an account, oldest first, in whole seconds. */
   of(owner: AccountOf): BanRecord[] {
     const lifts = this.#lifts.filter((lift) => isOf(lift, owner));
-    return this.#bans
-      .filter((ban) => isOf(ban, owner))
-      .map((ban) => withLift(ban, lifts))
-      .sort((a, b) => a.at - b.at)
-      .map(inWholeSeconds);
+    const bans = this.#bans.filter((ban) => isOf(ban, owner)).sort((a, b) => a.at - b.at);
+    return bans.map((ban) => inWholeSeconds(withEnd(ban, bans, lifts)));
   }
 
   /** An account with a ban that has this id. */
@@ -48,11 +45,14 @@ function isOf(one: AccountOf, { account, environment }: AccountOf): boolean {
   return one.account === account && one.environment === environment;
 }
 
-/** The ban with the first lift inside it, if there is one. */
-function withLift(ban: BanRecord, lifts: readonly BanLift[]): BanRecord {
+/** The ban with the first lift inside it, or else with the first of the later bans inside it. */
+function withEnd(ban: BanRecord, bans: readonly BanRecord[], lifts: readonly BanLift[]): BanRecord {
   if (ban.observed) return ban;
-  const inside = lifts.map(({ at }) => at).filter((at) => at >= ban.at && at < ban.until);
-  return inside.length === 0 ? ban : { ...ban, lifted: Math.min(...inside) };
+  const next = bans.find(({ at, observed }) => !observed && at > ban.at && at < ban.until);
+  const end = next?.at ?? ban.until;
+  const inside = lifts.map(({ at }) => at).filter((at) => at >= ban.at && at < end);
+  if (inside.length > 0) return { ...ban, lifted: Math.min(...inside) };
+  return next === undefined ? ban : { ...ban, replaced: next.at };
 }
 
 /** The end of something is rounded up and its beginning down (docs/reference/commands.md#json). */
@@ -61,6 +61,7 @@ function inWholeSeconds(ban: BanRecord): BanRecord {
     ...ban,
     ...{ at: Math.floor(ban.at), until: Math.ceil(ban.until) },
     ...(ban.lifted !== undefined && { lifted: Math.ceil(ban.lifted) }),
+    ...(ban.replaced !== undefined && { replaced: Math.floor(ban.replaced) }),
     strikes: ban.strikes.map(({ at }) => ({ at: Math.floor(at) })),
   };
 }

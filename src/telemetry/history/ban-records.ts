@@ -9,6 +9,8 @@ export type BanRecord = {
   readonly until: number;
   /** When people lifted the ban, before its end. */
   readonly lifted?: number;
+  /** When the next ban of the account began, if that was before the end of this one: its `at`. */
+  readonly replaced?: number;
   readonly offences: number;
   /** The ban was only announced: `bans.observe` was on, and no request was refused for it. */
   readonly observed?: true;

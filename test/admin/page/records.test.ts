@@ -135,6 +135,24 @@ describe("keys and accounts on the page", () => {
       .waitFor();
   });
 
+  it("a ban that another one replaced is told so, also once the second is lifted", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    await write(house, "POST", "/api/bans", { id: account, for: "24h" });
+    await write(house, "POST", "/api/bans", { id: account, for: "10m" });
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    const isEach = async (...ends: readonly RegExp[]) => {
+      await eventually(async () => {
+        const rows = await cells(page, "Recent bans");
+        assert.equal(rows.length, ends.length);
+        for (const [i, end] of ends.entries()) assert.match(rows[i]?.[1] ?? "", end);
+      });
+    };
+    await isEach(/^in (?:10|9) min/, /^replaced/);
+    await write(house, "DELETE", `/api/bans/${account}`);
+    await isEach(/^lifted/, /^replaced/);
+  });
+
   it("a ban that takes the place of another one is listed, though their number is as before", async () => {
     await using house = await startTestGateway();
     const [first, second, third] = [await house.issue(), await house.issue(), await house.issue()];

@@ -73,7 +73,7 @@ describe("what only logs tell", () => {
     );
     assert.deepEqual(why.out.match(/^ban .*$/gm), [
       "ban     2026-11-22 00:58:00Z  until 2026-11-22 00:59:00Z, by the minute limit, offence 1",
-      "ban     2026-11-22 00:59:00Z  until 2026-11-22 02:00:00Z, by the day limit, offence 1",
+      "ban     2026-11-22 00:59:00Z  until 2026-11-22 02:00:00Z, but replaced 2026-11-22 00:59:30Z, by the day limit, offence 1",
       "ban     2026-11-22 00:59:30Z  until 2026-11-22 02:00:00Z, imposed by hand: bot",
       "ban     2026-11-22 00:59:30Z  only observed, by the day limit, offence 1",
     ]);
@@ -107,6 +107,26 @@ describe("what only logs tell", () => {
     const why = await says(`bans why acme --admin ${admin.origin}`, ...lines);
     assert.deepEqual(why.out.match(/^ban .*$/gm), [
       "ban     2026-11-22 01:00:00Z  until 2026-11-22 02:00:00Z, but lifted 2026-11-22 01:00:30Z, by the day limit, offence 1",
+    ]);
+  });
+
+  it("of a ban that another gateway replaced says so, and its lift is that of the ban in force then", async () => {
+    const told = (at: number, until: number, more: object = {}) => {
+      const ban = { at, until, window: "day", offences: 0, imposed: true, strikes: [] };
+      return { ...ban, ...more };
+    };
+    const [second, third] = [AT_S + 10, AT_S + 20];
+    const bans = [told(second, AT_S + 900, { replaced: third }), told(third, AT_S + 600)];
+    await using admin = await openAdmin((response) => {
+      send(response, 200, { account: "acme", bans });
+    });
+    const lift = { kind: "ban_lifted", decidedAt: (AT_S + 40) * 1_000 };
+    const lines = [ban(AT_S, AT_S + 3_600, { imposed: true }), ban(AT_S + 40, 0, lift)];
+    const why = await says(`bans why acme --admin ${admin.origin}`, ...lines);
+    assert.deepEqual(why.out.match(/^ban .*$/gm), [
+      "ban  2026-11-22 01:00:00Z  until 2026-11-22 02:00:00Z, but replaced 2026-11-22 01:00:10Z, imposed by hand",
+      "ban  2026-11-22 01:00:10Z  until 2026-11-22 01:15:00Z, but replaced 2026-11-22 01:00:20Z, imposed by hand",
+      "ban  2026-11-22 01:00:20Z  until 2026-11-22 01:10:00Z, but lifted 2026-11-22 01:00:40Z, imposed by hand",
     ]);
   });
 

@@ -138,8 +138,9 @@ function banRow({ window = "–", at, imposed, reason, strikes, ...end }) {
   ];
 }
 
-function endOf({ until, observed, lifted, endedEarly }) {
+function endOf({ until, observed, lifted, replaced, endedEarly }) {
   if (observed) return "only observed";
+  if (replaced !== undefined) return el("span", {}, "replaced ", time(replaced));
   if (lifted !== undefined) return el("span", {}, "lifted ", time(lifted));
   return endedEarly ? "ended early" : time(until);
 }
