@@ -1,7 +1,7 @@
 import { parseDuration } from "../../config/schema/units.ts";
 import type { AccountChange } from "../../core/keys/edit-accounts.ts";
 import { type KeyChange, ROTATION_GRACE_MS } from "../../core/keys/edit-keys.ts";
-import { isValidPeriod } from "../../core/keys/edit-rules.ts";
+import { isValidPeriod, reasonError } from "../../core/keys/edit-rules.ts";
 import type { NewKeys } from "../../core/keys/new-keys.ts";
 import { type BodyResult, problemResponse } from "../http/response.ts";
 
@@ -60,9 +60,11 @@ export function parseBanRequest(members: Members): BodyResult<{
 }> {
   const { id, for: length, reason } = members as { id: string; for: string; reason?: string };
   const lengthMs = parseDuration(length) ?? 0;
-  if (isValidPeriod(lengthMs, 1)) return { ok: true, value: { id, lengthMs, reason } };
-  const message = `Cannot use the length ${length}: it must be from 1ms to 36525d`;
-  return { ok: false, response: problemResponse("bad_request", message) };
+  const wrong = isValidPeriod(lengthMs, 1)
+    ? reasonError(reason)
+    : `Cannot use the length ${length}: it must be from 1ms to 36525d`;
+  if (wrong === undefined) return { ok: true, value: { id, lengthMs, reason } };
+  return { ok: false, response: problemResponse("bad_request", wrong) };
 }
 
 /** The body of an import: the records of an export, or plain keys of another system. */

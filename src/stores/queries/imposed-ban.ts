@@ -1,5 +1,4 @@
 import type { Config } from "../../config/config.ts";
-import { reasonError } from "../../core/keys/edit-rules.ts";
 import { effectiveLimits } from "../../core/keys/records.ts";
 import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
@@ -18,8 +17,6 @@ export function imposedBan(
   const windows = new Set(effectiveLimits(named ?? [], limits).map(({ window }) => window));
   const window = WINDOW_NAMES.findLast((name) => windows.has(name));
   if (window === undefined) return `The plan of account ${account} is not configured`;
-  const wrong = reasonError(reason);
-  if (wrong !== undefined) return wrong;
   return { lengthMs, window, keptMs: bans.forgetAfterMs, plan, reason };
 }
 

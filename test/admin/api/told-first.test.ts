@@ -233,6 +233,16 @@ it("a ban by hand lasts a millisecond at least and 100 years at most, and is a c
   assert.deepEqual([off.status, off.json().code], [409, "conflict"], off.text);
 });
 
+it("a reason that cannot be kept is wrong usage of a ban as of a suspension, in the same words", async () => {
+  await using house = await openAdminHouse();
+  assert.equal((await house.ask("POST", "/api/keys", { body: FREE })).status, 201);
+  const reason = "two\nlines";
+  const banned = await house.ask("POST", "/api/bans", { body: { id: "acme", for: "1h", reason } });
+  const suspended = await house.ask("POST", "/api/accounts/acme/suspend", { body: { reason } });
+  assert.deepEqual([banned.status, banned.json().code], [400, "bad_request"], banned.text);
+  assert.deepEqual(banned.json(), suspended.json());
+});
+
 it("a ban by hand is of the environment of its account", async () => {
   await using house = await openAdminHouse();
   const staging = { ...FREE, environment: "staging" };
