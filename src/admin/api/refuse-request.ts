@@ -2,7 +2,7 @@ import { quoteValue } from "../../base/messages.ts";
 import { containsKey, type ForeignKeyFormat } from "../../core/keys/key.ts";
 import { isAddressName } from "../../core/keys/records.ts";
 import { type AdminResponse, problemResponse } from "../http/response.ts";
-import { KINDS } from "../openapi/bodies.ts";
+import { KINDS, type Kind } from "../openapi/bodies.ts";
 import type { RouteContract, RouteSpec } from "../openapi/document.ts";
 import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 
@@ -80,8 +80,8 @@ export function refuseKeyInQuery(
 
 /**
  * Refuses a body that its contract does not describe, with all mistakes at once. If none of the sets
- * of `bodyNeeds` is there, the last is asked for. Values are not repeated, because a caller may send
- * a key in the wrong place.
+ * of `bodyNeeds` is there, the last is asked for. Only the values of durations are repeated, because
+ * a caller may send a key in the wrong place.
  */
 export function refuseBody(
   members: Members,
@@ -99,10 +99,13 @@ export function refuseBody(
       return `${quoteValue(name)} is unknown (${expected})`;
     });
   for (const [name, { kind, required = false }] of Object.entries(shape)) {
-    const { words: wanted, fits } = KINDS[kind];
+    const { words: wanted, fits, isRepeated }: Kind = KINDS[kind];
     if (!has(name)) {
       if (required || needed.includes(name)) found.push(`"${name}" is required (${wanted})`);
-    } else if (!fits(members[name])) found.push(`"${name}" must be ${wanted}`);
+    } else if (!fits(members[name])) {
+      const value = isRepeated ? `: the value is ${quoteValue(members[name])}` : "";
+      found.push(`"${name}" must be ${wanted}${value}`);
+    }
   }
   if (found.length === 0) return undefined;
   return problemResponse("bad_request", `Cannot use the body: ${found.slice(0, 20).join("; ")}`);

@@ -1,12 +1,20 @@
 import { isObject } from "../../base/is-object.ts";
-import { DURATION as DURATION_PATTERN, parseDuration } from "../../config/schema/units.ts";
+import {
+  DURATION as DURATION_PATTERN,
+  DURATION_WORDS,
+  parseDuration,
+} from "../../config/schema/units.ts";
 import { arrayOf, BOOLEAN, mapOf, objectOf, orNull, type Schema, STRING } from "./schema.ts";
 
-/** A kind of member: its name in messages, its test and its schema. The edit of the records judges the rest. */
-type Kind = {
+/**
+ * A kind of member: its name in messages, its test and its schema; whether a message repeats a value
+ * that does not fit. The edit of the records judges the rest.
+ */
+export type Kind = {
   readonly words: string;
   readonly fits: (value: unknown) => boolean;
   readonly schema: Schema;
+  readonly isRepeated?: boolean;
 };
 
 const isText = (value: unknown) => typeof value === "string";
@@ -40,9 +48,10 @@ export const KINDS = {
     schema: { type: "number" },
   },
   duration: {
-    words: "a duration such as 90d or 24h",
+    words: DURATION_WORDS,
     fits: isDuration,
     schema: DURATION,
+    isRepeated: true,
   },
   limits: {
     words: 'an object of numbers such as {"minute": 500}',
@@ -77,9 +86,10 @@ export const KINDS = {
     schema: { ...mapOf(STRING), examples: [{ tenant: "42" }] },
   },
   expiry: {
-    words: 'a duration such as 90d, or "never"',
+    words: `${DURATION_WORDS}, or "never"`,
     fits: (value) => value === "never" || isDuration(value),
     schema: { anyOf: [DURATION, { const: "never" }] },
+    isRepeated: true,
   },
 } as const satisfies Record<string, Kind>;
 

@@ -1,5 +1,5 @@
 import { quoteAddress, quoteValue } from "../../base/messages.ts";
-import { parseDuration } from "../../config/schema/units.ts";
+import { DURATION_WORDS, parseDuration } from "../../config/schema/units.ts";
 import { isValidPeriod } from "../../core/keys/edit-rules.ts";
 import type { Terminal } from "./terminal.ts";
 
@@ -86,7 +86,7 @@ export function parsePeriodOption(
   if (period !== undefined) {
     return `Cannot use --${option} ${text}: it must be from ${leastMs}ms to 36525d`;
   }
-  return `Cannot read --${option} as a duration such as 10s, 5m, 24h or 90d: the value is ${quoteValue(text)}`;
+  return `Cannot read --${option} as ${DURATION_WORDS}: the value is ${quoteValue(text)}`;
 }
 
 /**

@@ -7,6 +7,9 @@ export const SIZE = /^\d{1,15}(?:B|KiB|MiB|GiB)$/;
 const MILLISECONDS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 const BYTES = { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 } as const;
 
+/** A duration as messages ask for one; the value that was found follows. */
+export const DURATION_WORDS = "a duration such as 10s, 5m, 24h or 90d";
+
 /** A duration in milliseconds, or undefined if the text is not a duration. */
 export function parseDuration(text: string): number | undefined {
   return DURATION.test(text) ? amount(text, MILLISECONDS) : undefined;
