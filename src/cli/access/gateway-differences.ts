@@ -2,6 +2,7 @@ import { cleanText } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
+import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { originOf } from "../framework/curl.ts";
 import { type AdminConfig, fetchAdmin } from "./admin-client.ts";
 import { nameOfGateway } from "./distinct-gateways.ts";
@@ -50,6 +51,19 @@ export async function otherRecordsError(
     `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
     `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`
   );
+}
+
+/**
+ * Why the running gateway misses records of the store, so that an empty list is not all there was.
+ * Undefined if it misses none, or if no gateway can be reached.
+ */
+export async function recordsTrouble(config: AdminConfig): Promise<string | undefined> {
+  const ready = await fetchAdmin<{ readonly checks: Partial<ReadinessChecks> }>(config, {
+    ...{ path: "/readyz", also: [503], members: ["status", "checks"] },
+    withinMs: IDENTITY_MS_MAX,
+  });
+  const why = ready.ok ? ready.value.checks.keys?.why : undefined;
+  return why === undefined ? undefined : cleanText(String(why));
 }
 
 type StorePlace = { readonly store: string; readonly storePrefix: string };

@@ -1,7 +1,8 @@
 import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
-import { EXIT_OK, fail } from "../../server/process/process-context.ts";
+import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
+import { recordsTrouble } from "../access/gateway-differences.ts";
 import { nameOptionsError } from "../access/unknown-names.ts";
 import { failWithRefusal, listExitStatus, withKeys } from "../access/with-keys.ts";
 import { formatFacts, formatInstant, formatPairs, formatTable } from "../framework/table.ts";
@@ -31,10 +32,15 @@ const list: Verb = {
           (plan ?? account.plan) === account.plan,
       );
       const reports = accountReports(chosen, records, terminal.now());
+      const trouble =
+        records.accounts.length > 0 ? undefined : await recordsTrouble(reached.config);
       if (invocation.flag("json")) printJson(terminal, reports);
       else if (reports.length > 0) terminal.out(accountTable(reports, terminal));
       else if (records.accounts.length > 0) terminal.out("No account matches\n");
-      else terminal.out("There are no accounts: `keys create` makes one with its first key\n");
+      else if (trouble === undefined)
+        terminal.out("There are no accounts: `keys create` makes one with its first key\n");
+      if (trouble !== undefined)
+        return fail(terminal, EXIT_FAILURE, `No accounts are found: ${trouble}`);
       return listExitStatus(keys);
     }),
 };

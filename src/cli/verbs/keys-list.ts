@@ -5,6 +5,7 @@ import type { KeyReport } from "../../core/keys/record-reports.ts";
 import { type KeyRecord, keyState } from "../../core/keys/records.ts";
 import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { recordsTrouble } from "../access/gateway-differences.ts";
 import { withLastUsed } from "../access/last-used.ts";
 import { nameOptionsError } from "../access/unknown-names.ts";
 import {
@@ -56,10 +57,14 @@ export const keysList: Verb = {
           isWanted(wanted, keyState(key, terminal.now())),
       );
       const reports = await withLastUsed(chosen, records, { config: reached.config, terminal });
+      const trouble = records.keys.length > 0 ? undefined : await recordsTrouble(reached.config);
       if (invocation.flag("json")) printJson(terminal, reports);
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key matches\n");
-      else terminal.out("There are no keys: issue one with `keys create`\n");
+      else if (trouble === undefined)
+        terminal.out("There are no keys: issue one with `keys create`\n");
+      if (trouble !== undefined)
+        return fail(terminal, EXIT_FAILURE, `No keys are found: ${trouble}`);
       return listExitStatus(keys);
     });
   },

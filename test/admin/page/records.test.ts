@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
 import { cells, openTab, textOf } from "./browser.ts";
 import { firstMessages, holdStream, streamTo } from "./live-stream.ts";
 
@@ -133,6 +134,27 @@ describe("keys and accounts on the page", () => {
       .getByRole("region", { name: "Recent bans" })
       .getByText(/^lifted/)
       .waitFor();
+  });
+
+  it("that are gone from the store are told as gone by the list and by the page of an account", async () => {
+    const redis = await startRedis();
+    try {
+      await using house = await startTestGateway({ config: { store: redis.url, keys: "redis" } });
+      const { account } = await house.issue();
+      const { page } = await openTab(`${house.adminUrl}/#/accounts`);
+      await page.getByText("1 account", { exact: true }).waitFor();
+      const other = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+      await (await redis.client()).flushall();
+      const gone = /: 1 key and 1 account are gone from .*, and no command deleted them\. /;
+      for (const tab of [page, other.page]) {
+        const told = () => textOf(tab.locator("p.empty"));
+        await eventually(async () => assert.match(await told(), gone));
+        await tab.reload();
+        await eventually(async () => assert.match(await told(), gone));
+      }
+    } finally {
+      await redis.close();
+    }
   });
 
   it("a ban that another one replaced is told so, also once the second is lifted", async () => {

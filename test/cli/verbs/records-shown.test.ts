@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "vitest";
-import { type Folder, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { type Folder, freePorts, jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const NOON = Date.UTC(2026, 6, 15, 12);
 
@@ -122,4 +125,27 @@ describe("records as people read them", () => {
     await said("accounts", "set", "back", "--anchor", "1");
     assert.equal(await months(), "begin on day 1 from 2026-07-20 00:00:00Z on");
   });
+});
+
+it("records that are gone from the store are told by a list that is empty for it, with 1", async () => {
+  const redis = await startRedis();
+  try {
+    const [port] = await freePorts(1);
+    const config = { store: redis.url, keys: "redis", admin: { listen: `127.0.0.1:${port}` } };
+    await using house = await startTestGateway({ config });
+    await house.issue();
+    await (await redis.client()).flushall();
+    await eventually(async () => assert.equal((await house.admin("/readyz")).status, 503));
+    for (const records of ["accounts", "keys"]) {
+      const list = [records, "list", "--config", house.file];
+      const { status, out, err } = await runVerb(list);
+      assert.deepEqual([status, out], [1, ""], err);
+      const gone = "1 key and 1 account are gone from";
+      assert.ok(err.startsWith(`No ${records} are found: `) && err.includes(gone), err);
+      const json = await runVerb([...list, "--json"]);
+      assert.deepEqual([json.status, json.out, json.err], [1, "[]\n", err]);
+    }
+  } finally {
+    await redis.close();
+  }
 });

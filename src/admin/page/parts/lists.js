@@ -30,6 +30,9 @@ export function follow({ live, stateOf, reload }) {
 /** Counts the changes of keys and accounts. An older gateway behind the same address does not tell it. */
 export const recordsEdition = ({ figures }) => figures?.records?.edition;
 
+/** Why records may be missing from the store, undefined if the gateway knows of none. */
+export const recordsTrouble = ({ figures }) => figures?.checks?.keys?.why;
+
 /** Gives the keyboard to the button that turned the page, or to the other one at the first or last page. */
 function focusPager(element, turned) {
   const same = element.querySelector(`${turned > 0 ? ".next" : ".previous"}:enabled`);

@@ -14,7 +14,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { changedLimits, limits, limitsText } from "../parts/limits.js";
-import { follow, recordsEdition } from "../parts/lists.js";
+import { follow, recordsEdition, recordsTrouble } from "../parts/lists.js";
 import { endTime, exactly, hasEnded, time } from "../parts/times.js";
 import { drawDays } from "./days.js";
 import { createKey } from "./issue.js";
@@ -33,13 +33,19 @@ export function accountView({ api, live, id }) {
   const trouble = el("div", {});
   const content = el("div", {}, loading());
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
+  const none = el("p", { class: "empty" });
+  const tellNone = () => {
+    const why = recordsTrouble(live);
+    none.textContent = why ? `No such account is found: ${why}` : "There is no such account.";
+  };
   let keys;
   const get = inOrder((path) => api.get(path));
   const tell = (error) => {
     if (error.status === 404) {
       keys = undefined;
       fillOnce(trouble, "", () => []);
-      return fill(content, heading(id), el("p", { class: "empty" }, "There is no such account."));
+      tellNone();
+      return fill(content, heading(id), none);
     }
     if (keys === undefined) fill(content);
     fillOnce(trouble, error.message, () => [failure(error, load)]);
@@ -75,7 +81,11 @@ export function accountView({ api, live, id }) {
   // Another operator may change the account while this page is open.
   const reload = () => (keys === undefined ? load() : showAccount().catch(tell));
   const { ends } = follow({ live, stateOf: recordsEdition, reload });
-  ends.push(live.onRoutes(load), ...timers.map((timer) => () => clearInterval(timer)));
+  ends.push(
+    live.onRoutes(load),
+    live.onChange(tellNone),
+    ...timers.map((timer) => () => clearInterval(timer)),
+  );
   return view(ends, trouble, content);
 }
 

@@ -10,7 +10,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { count, counted } from "../parts/format.js";
-import { follow, pagedList, recordsEdition } from "../parts/lists.js";
+import { follow, pagedList, recordsEdition, recordsTrouble } from "../parts/lists.js";
 import { time } from "../parts/times.js";
 import { createKey } from "./issue.js";
 
@@ -26,6 +26,7 @@ export function accountsView({ api, live, words = "" }) {
   /** The number of all accounts, of the last answer without a search. */
   let all;
   const onTotal = (total) => {
+    tellEmpty();
     if (words === "") all = total;
     // A list that is read again leaves what was said of a key.
     if (keys.has(search.value.trim())) return;
@@ -33,7 +34,11 @@ export function accountsView({ api, live, words = "" }) {
   };
   const query = () => new URLSearchParams(words === "" ? {} : { q: words });
   const path = () => `/api/accounts?order=newest&${query()}`;
-  const draw = (accounts) => accountsTable(accounts, words);
+  const draw = (accounts) => accountsTable(accounts, empty);
+  const empty = el("p", { class: "empty" });
+  const tellEmpty = () => {
+    empty.textContent = words === "" ? noAccountText(recordsTrouble(live)) : NOTHING_FITS;
+  };
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
   const { ends } = follow({ live, stateOf: recordsEdition, reload: list.reload });
@@ -59,7 +64,7 @@ export function accountsView({ api, live, words = "" }) {
   });
   const create = async () => (await createKey(api)) && list.show(path());
   return view(
-    [...ends, end, () => clearTimeout(timer)],
+    [...ends, end, live.onChange(tellEmpty), () => clearTimeout(timer)],
     heading(
       "Accounts",
       "Quotas, strikes and bans belong to the account; its keys share them.",
@@ -132,7 +137,15 @@ function keySearch(api, isTyped) {
   return { learn, has, open };
 }
 
-function accountsTable(accounts, words) {
+const NOTHING_FITS = "Nothing fits this search.";
+
+function noAccountText(trouble) {
+  if (trouble !== undefined) return `No account is found: ${trouble}`;
+  return "No account yet: create a key, and it gets one.";
+}
+
+function accountsTable(accounts, empty) {
+  if (accounts.length === 0) return empty;
   return table({
     label: "Accounts",
     columns: [
@@ -143,8 +156,6 @@ function accountsTable(accounts, words) {
       { name: "Created", class: "wide" },
     ],
     rows: accounts.map(rowOf),
-    empty:
-      words === "" ? "No account yet: create a key, and it gets one." : "Nothing fits this search.",
   });
 }
 
