@@ -33,7 +33,8 @@ const list: Verb = {
 const add: Verb = {
   name: "bans add",
   usage: "ID --for 1h [--reason TEXT] [--admin URL] [--config FILE] [--json]",
-  summary: "ban an account for a time, which is no offence; ID is an account or a key",
+  summary:
+    "ban an account for a time, which is no offence, in place of a ban in force; ID is an account or a key",
   options: [
     { name: "for", value: "1h", required: true, summary: "how long, from now on" },
     { name: "reason", value: "TEXT", summary: "kept with the ban, for people" },

@@ -126,6 +126,34 @@ describe("by keyboard alone", () => {
     await page.getByRole("button", { name: "Lift the ban" }).waitFor();
   });
 
+  it("a further ban names the one that it replaces, and then its own end", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    await press(page, "Ban");
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("24h");
+    assert.doesNotMatch(await textOf(page.getByRole("dialog")), /replaces the ban until/);
+    await confirm(page, "Ban");
+    await closed(page);
+    const until = async () => {
+      const [ban] = await read<{ until: number }[]>(house, "/api/bans");
+      const exact = new Date((ban?.until ?? 0) * 1_000).toISOString();
+      return `${exact.slice(0, 19).replace("T", " ")} UTC`;
+    };
+    const first = await until();
+    await press(page, "Ban");
+    await page.getByText(`It replaces the ban until ${first}.`).waitFor();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("10m");
+    await confirm(page, "Ban");
+    await closed(page);
+    const second = await until();
+    assert.ok(second < first);
+    const notes = await page.locator(".note").allInnerTexts();
+    assert.deepEqual(notes, [`Ban: until ${first}`, `Ban: until ${second}`]);
+  });
+
   it("an account gets limits of its own, which can be changed and taken back", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue({ limits: { minute: 500 } });

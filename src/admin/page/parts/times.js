@@ -51,11 +51,15 @@ function daysLeft(unixSeconds) {
   return `${counted(Math.ceil(left / DAY_S), "day")} left`;
 }
 
+/** An instant with its date and time, "2026-07-15 12:00:00 UTC". */
+export function utc(unixSeconds) {
+  return `${new Date(unixSeconds * 1_000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
+}
+
 /** An instant: relative, and exact on hover and for programs. `keepTimes` keeps it up to date. */
 export function time(unixSeconds) {
   const exact = new Date(unixSeconds * 1_000).toISOString();
-  const title = `${exact.slice(0, 19).replace("T", " ")} UTC`;
-  const attributes = { datetime: exact, title, "data-unix": unixSeconds };
+  const attributes = { datetime: exact, title: utc(unixSeconds), "data-unix": unixSeconds };
   return el("time", attributes, relative(unixSeconds));
 }
 

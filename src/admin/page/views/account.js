@@ -15,7 +15,7 @@ import {
 } from "../parts/elements.js";
 import { changedLimits, limits, limitsText } from "../parts/limits.js";
 import { follow, recordsEdition, recordsTrouble } from "../parts/lists.js";
-import { endTime, exactly, hasEnded, time } from "../parts/times.js";
+import { endTime, exactly, hasEnded, time, utc } from "../parts/times.js";
 import { drawDays } from "./days.js";
 import { createKey } from "./issue.js";
 import { keysOf } from "./keys.js";
@@ -177,11 +177,21 @@ const ACTS = [
   {
     route: "POST /api/bans",
     title: "Ban",
-    text: "Its requests are refused with 429 for this time. It counts as no offence.",
-    fields: [
-      { name: "for", label: "For", value: "1h", required: true, hint: "Such as 10m or 24h." },
-      { name: "reason", label: "Reason", hint: "For people; the account's clients do not see it." },
-    ],
+    text: "Its requests are refused with 429 for this time, in place of a ban in force, also if that ends later. It counts as no offence.",
+    fields: async ({ account }, api) => {
+      const { ban } = await api.get(`/api/usage/${encodeURIComponent(account)}`).catch(() => ({}));
+      const replaced = ban ? ` It replaces the ban until ${utc(ban.until)}.` : "";
+      const hint = `Such as 10m or 24h.${replaced}`;
+      return [
+        { name: "for", label: "For", value: "1h", required: true, hint },
+        {
+          name: "reason",
+          label: "Reason",
+          hint: "For people; the account's clients do not see it.",
+        },
+      ];
+    },
+    told: ({ until }) => `until ${utc(until)}`,
     danger: true,
   },
   {
@@ -219,7 +229,8 @@ function parseDay(text) {
 }
 
 /** Asks for the fields of an operation and performs it. Empty fields are left out of the body. */
-async function perform(api, account, { route, title, text, danger, fields, body }, reload) {
+async function perform(api, account, act, reload) {
+  const { route, title, text, danger, fields, body, told = () => "done" } = act;
   const { account: id } = account;
   const [method, path] = route.replace(":id", encodeURIComponent(id)).split(" ");
   const named = route.includes(":id") ? {} : { id };
@@ -236,6 +247,6 @@ async function perform(api, account, { route, title, text, danger, fields, body 
     run,
   });
   if (done === undefined) return;
-  noteChange(`${title}: done`, done);
+  noteChange(`${title}: ${told(done.value)}`, done);
   await reload();
 }
