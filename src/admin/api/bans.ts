@@ -1,3 +1,4 @@
+import { addressBanError } from "../../core/keys/find-records.ts";
 import { bansReport, findUsageSubject, sortBans } from "../../core/keys/usage-reports.ts";
 import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
@@ -45,7 +46,10 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
   if (!wanted.ok) return wanted.response;
   const { id, lengthMs, reason } = wanted.value;
   const subject = findUsageSubject(deps.keys.records(), id);
-  if (subject === undefined) return unknownIdResponse();
+  if (subject === undefined) {
+    const notBanned = addressBanError(id);
+    return notBanned ? problemResponse("unknown_id", notBanned) : unknownIdResponse();
+  }
   const imposed = imposedBan(deps.config(), subject, { lengthMs, reason });
   if (typeof imposed === "string") return problemResponse("conflict", imposed);
   const { account, environment } = subject;

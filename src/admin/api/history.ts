@@ -1,3 +1,4 @@
+import { addressHistoryError } from "../../core/keys/find-records.ts";
 import { findById } from "../../core/keys/record-index.ts";
 import { findNamedAccount } from "../../stores/queries/find-account.ts";
 import {
@@ -37,7 +38,12 @@ export async function listHistory({
   const records = deps.keys.records();
   const [id, environment] = [given("account"), given("env")];
   const found = id === undefined ? undefined : findNamedAccount(records, { id, environment });
-  if (found?.ok === false) return unknownIdResponse(found.environment);
+  if (found?.ok === false) {
+    const noHistory = addressHistoryError(id ?? "");
+    return noHistory
+      ? problemResponse("unknown_id", noHistory)
+      : unknownIdResponse(found.environment);
+  }
   const after = readAfter(given("after"));
   const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;
   if (given("after") !== undefined && !isPlace) return noPlaceResponse();

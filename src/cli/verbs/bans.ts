@@ -1,5 +1,6 @@
 import { reasonError } from "../../core/keys/edit-rules.ts";
-import { EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
+import { addressBanError } from "../../core/keys/find-records.ts";
+import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
 import { printJson } from "../framework/terminal.ts";
@@ -50,9 +51,12 @@ const add: Verb = {
     const reason = invocation.text("reason");
     const wrong = reasonError(reason);
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
+    const [id = ""] = invocation.args;
+    const notBanned = addressBanError(id);
+    if (notBanned !== undefined) return fail(terminal, EXIT_FAILURE, notBanned);
     return withAccounts(invocation, terminal, {
       changes: true,
-      ask: (accounts) => accounts.ban(invocation.args[0] ?? "", { lengthMs, reason }),
+      ask: (accounts) => accounts.ban(id, { lengthMs, reason }),
       say: (ban) => {
         if (invocation.flag("json")) return printJson(terminal, ban);
         const { account, environment, until } = ban;

@@ -1,4 +1,5 @@
 import { formatCount } from "../../base/messages.ts";
+import { addressHistoryError } from "../../core/keys/find-records.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import type { NameError } from "../access/unknown-names.ts";
@@ -55,6 +56,8 @@ export async function usageByDay(
     const message = `--${narrowing} does not go with usage by day${narrowing === "plan" ? " of one account" : ""}: leave it out`;
     return fail(terminal, EXIT_USAGE, message);
   }
+  const noHistory = id === undefined ? undefined : addressHistoryError(id);
+  if (noHistory !== undefined) return fail(terminal, EXIT_FAILURE, noHistory);
   const asked = { id, environment: invocation.text("env"), plan: invocation.text("plan"), period };
   const json = invocation.flag("json");
   const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);

@@ -4,6 +4,7 @@ import { maskKeys } from "./key.ts";
 import { findById } from "./record-index.ts";
 import {
   type AccountRecord,
+  isAddressName,
   isSuspended,
   isWorking,
   type KeyRecord,
@@ -64,6 +65,18 @@ export function unknownIdRefusal(id: string, environment?: string): EditRefusal 
       ? `Cannot find ${name}: no key or account has this ID`
       : `Cannot find ${name} in that environment: it is in ${environment}`;
   return { ok: false, reason: "unknown", message };
+}
+
+/** Why the account that an ID names has no usage by day: it is an address. Undefined for other IDs. */
+export function addressHistoryError(id: string): string | undefined {
+  if (!isAddressName(id)) return undefined;
+  return "Addresses have no history: `usage ID` without --days and --month tells the running windows of one";
+}
+
+/** Why the account that an ID names cannot be banned: it is an address. Undefined for other IDs. */
+export function addressBanError(id: string): string | undefined {
+  if (!isAddressName(id)) return undefined;
+  return "Addresses are not banned: `deny` of an environment refuses one, and the limits of its `public` plan hold for each";
 }
 
 /** The most different words of a search. Each has a bit in a number. */

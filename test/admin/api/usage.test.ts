@@ -325,6 +325,30 @@ describe("an address without a key", () => {
     assert.equal((await of("addr:other")).status, 200);
   });
 
+  it("is told as one that has no history, and that is not banned but denied, and not as an unknown ID", async () => {
+    await using house = await startTestGateway({ config: { history: "1d" } });
+    const said = async (...args: string[]) => {
+      const { status, out, err } = await runVerb([...args, "--admin", house.adminUrl]);
+      assert.deepEqual([status, out], [1, ""]);
+      return err.trimEnd();
+    };
+    const noHistory =
+      "Addresses have no history: `usage ID` without --days and --month tells the running windows of one";
+    const notBanned =
+      "Addresses are not banned: `deny` of an environment refuses one, and the limits of its `public` plan hold for each";
+    assert.equal(await said("usage", ADDRESS, "--days", "2"), noHistory);
+    assert.equal(await said("bans", "add", ADDRESS, "--for", "1h"), notBanned);
+    const body = JSON.stringify({ id: ADDRESS, for: "1h" });
+    for (const [path, how, told] of [
+      [`/api/history?account=${ADDRESS}&days=2`, {}, noHistory],
+      ["/api/bans", { method: "POST", body }, notBanned],
+    ] as const) {
+      const response = await house.admin(path, how);
+      const { code, message } = (await response.json()) as Record<string, unknown>;
+      assert.deepEqual([response.status, code, message], [404, "unknown_id", told]);
+    }
+  });
+
   it("is found so by commands too, and refused with 64 where it is not clear", async () => {
     const redis = await startRedis();
     try {
