@@ -124,12 +124,10 @@ describe("a key that is made on the page", () => {
       body: JSON.stringify({ key }),
     });
     const { account } = (await found.json()) as { account: string };
-    // The search finds the account of a key that is whole. Now and then Chromium pastes nothing.
-    await eventually(async () => {
-      await page.getByLabel("Search").focus();
-      await page.keyboard.press("Control+V");
-      await page.waitForURL(`**/#/accounts/${account}`, { timeout: 2_000 });
-    });
+    await page.getByLabel("Search").focus();
+    await page.keyboard.press("Control+V");
+    // The search finds the account of a key that is whole.
+    await page.waitForURL(`**/#/accounts/${account}`);
   });
 
   it("was not used yet, and the page says no day", async () => {

@@ -29,13 +29,18 @@ export function open({ title, build, closable = true }) {
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
-      if (before?.isConnected) before.focus();
-      else document.getElementById("main").focus();
+      // Browsers restore the focus before this event, and somebody may have gone on since.
+      if (isFocusLost()) (before?.isConnected ? before : document.getElementById("main")).focus();
       resolve(result);
     });
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** Whether no element has the keyboard. */
+function isFocusLost() {
+  return [document.body, null].includes(document.activeElement);
 }
 
 /** One labelled field of a form. `options` make it a choice. */
