@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { Locator } from "playwright-core";
 import { describe, it } from "vitest";
+import { DEPRECATED_API } from "../../support/gateway/deprecated-api.ts";
 import { startTestGateway } from "../../support/gateway/house.ts";
 import { eventually } from "../../support/poll.ts";
 import { cells, focused, fromNoon, openTab, textOf } from "./browser.ts";
@@ -94,6 +95,33 @@ describe("a list that the store has only in part", () => {
     await page.getByRole("link", { name: "Plans" }).click();
     await page.getByText(missing).waitFor();
     assert.equal(await page.getByText("No account has used anything").count(), 0, "not known");
+  });
+
+  it("says so of callers and days that a worker did not tell of, and not that there are none", async () => {
+    await using house = await startTestGateway({
+      config: { history: "30d" },
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": DEPRECATED_API },
+    });
+    const { account } = await house.issue();
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
+    let missing = "workers 1 2";
+    await page.route(/\/api\/(?:deprecations|history)/, async (route) => {
+      const response = await route.fetch();
+      const headers = { ...response.headers(), "x-tollgate-missing": missing };
+      await route.fulfill({ response, headers });
+    });
+    const told = () => page.getByText(`Incomplete, without ${missing}`, { exact: true }).waitFor();
+    await page.getByRole("link", { name: "Deprecations" }).click();
+    await told();
+    assert.equal(await page.getByText("No account is known to call them.").count(), 0);
+    await page.evaluate(`location.hash = "#/accounts/${account}"`);
+    await told();
+    assert.equal(await page.getByText("Nothing was used in the last 30 days.").count(), 0);
+    missing = "worker 3";
+    await page.reload();
+    await told();
+    assert.deepEqual(complaints, []);
   });
 
   it("offers no page after the last one and none before the first", async () => {

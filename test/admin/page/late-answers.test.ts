@@ -173,7 +173,7 @@ describe("a dialog", () => {
 /** The view of an account: the values of each of its requests in turn, and what is shown of them. */
 const ACCOUNT = `
   const { accountView } = await import("/page/views/account.js");
-  const view = accountView({ api: { get: hold, page: () => hold("keys"), has: () => true }, live, id: "a" });
+  const view = accountView({ api: { get: hold, page: hold, has: () => true }, live, id: "a" });
   mount(view);
   const dates = { anchor: 1, anchorFrom: null, state: "active", suspended: null };
   const account = { account: "a", environment: "e", limits: {}, meta: {}, ...dates };
@@ -181,9 +181,9 @@ const ACCOUNT = `
   const values = {
     "/api/accounts/a": (plan) => ({ ...account, plan }),
     "/api/usage/a": (plan) => ({ windows: [{ window: plan, reset: 0 }], strikes: 0, ban: null }),
-    "/api/history?account=a": (plan) => [{ ...day, plan }],
+    "/api/history?account=a": (plan) => ({ items: [{ ...day, plan }], missing: null }),
     "/api/bans/a": (reason) => ({ bans: [{ at: 1, until: 2, imposed: true, reason }], ban: null }),
-    keys: () => ({ items: [], total: 0, missing: null }),
+    "/api/keys?account=a&order=newest&limit=50": () => ({ items: [], total: 0, missing: null }),
   };
   const all = async (word, under = Object.keys(values)) => {
     const open = () => asked.find(({ path, done }) => !done && under.includes(path));

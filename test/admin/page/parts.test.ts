@@ -215,10 +215,10 @@ const DAYS = `(async () => {
   const { drawDays } = await import("/page/views/days.js");
   const days = document.createElement("div");
   const row = (day, units, meters) => ({ day, units, admitted: units, refused: 1, plan: "free", meters });
-  const rows = [row("2026-11-01", 5), row("2026-11-02", 10, { tokens: 7 })];
+  const items = [row("2026-11-01", 5), row("2026-11-02", 10, { tokens: 7 })];
   const seen = [];
-  const read = async (get) => {
-    await drawDays({ get, id: "a_1", days });
+  const read = async (page) => {
+    await drawDays({ page, id: "a_1", days });
     const table = days.querySelector("table");
     if (!seen.includes(table)) seen.push(table);
     return days.textContent;
@@ -226,8 +226,8 @@ const DAYS = `(async () => {
   const refusal = (status) => async () => {
     throw Object.assign(new Error("no " + status), { status });
   };
-  await read(async () => rows);
-  await read(async () => rows);
+  await read(async () => ({ items, missing: null }));
+  await read(async () => ({ items, missing: null }));
   const cells = [...days.querySelectorAll("tbody tr")].map((one) => [...one.cells].map((cell) => cell.textContent));
   const meter = days.querySelector("meter");
   const texts = [];
@@ -235,7 +235,7 @@ const DAYS = `(async () => {
     const text = await read(refusal(status));
     texts.push([text, days.querySelector("[role=alert]") !== null]);
   }
-  await read(async () => rows);
+  await read(async () => ({ items, missing: null }));
   const tables = seen.filter((table) => table !== null).length;
   return { cells, bar: [meter.max, meter.value, meter.getAttribute("aria-label")], texts, tables };
 })()`;
@@ -282,7 +282,7 @@ const CALLED = `(async () => {
   const live = { onChange: () => () => {}, onRoutes: () => () => {} };
   const headings = async (items) => {
     const get = async () => ({ environments: { e: { operations } } });
-    const api = { get, has: () => true, page: async () => ({ items }) };
+    const api = { get, has: () => true, page: async () => ({ items, missing: null }) };
     const { element } = deprecationsView({ api, live });
     await new Promise((resolve) => setTimeout(resolve));
     return [...element.querySelectorAll("section .empty")].map((one) => one.textContent);

@@ -40,6 +40,7 @@ export function accountView({ api, live, id }) {
   };
   let keys;
   const get = inOrder((path) => api.get(path));
+  const page = inOrder((path) => api.page(path));
   const tell = (error) => {
     if (error.status === 404) {
       keys = undefined;
@@ -68,7 +69,7 @@ export function accountView({ api, live, id }) {
   };
   const showOthers = async () => {
     await showUsage();
-    await drawDays({ get, id, days });
+    await drawDays({ page, id, days });
     await drawWhy({ get, id, why });
   };
   const load = () => showAccount().then(showOthers).catch(tell);

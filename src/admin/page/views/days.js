@@ -1,21 +1,27 @@
 import { el, failure, fillOnce, table } from "../parts/elements.js";
 import { count, counted } from "../parts/format.js";
+import { without } from "../parts/lists.js";
 
 /** Draws the usage of an account by UTC day, the newest first: the last 30 days. */
-export async function drawDays({ get, id, days }) {
-  let rows;
+export async function drawDays({ page, id, days }) {
+  let read;
   try {
-    rows = await get(`/api/history?account=${encodeURIComponent(id)}`);
+    read = await page(`/api/history?account=${encodeURIComponent(id)}`);
   } catch (error) {
     // A history that is switched off is not a failure. An account without a key has no history.
     const isOff = error.status === 409 || error.status === 404;
     const off = isOff && el("p", { class: "empty words" }, error.message);
     return fillOnce(days, error.message, () => [off || failure(error)]);
   }
-  return fillOnce(days, rows, () => [daysTable(rows)]);
+  const { items, missing } = read;
+  return fillOnce(days, [items, missing], () => [
+    daysTable(items, missing),
+    missing !== null && without(missing),
+  ]);
 }
 
-function daysTable(rows) {
+/** That there was no usage is not known of the workers that are missing. */
+function daysTable(rows, missing) {
   const most = Math.max(1, ...rows.map(({ units }) => units));
   const meters = [...new Set(rows.flatMap((row) => Object.keys(row.meters ?? {})))];
   return table({
@@ -30,7 +36,7 @@ function daysTable(rows) {
       { name: "Plan", class: "wide" },
     ],
     rows: rows.toReversed().map((row) => rowOf(row, most, meters)),
-    empty: "Nothing was used in the last 30 days.",
+    empty: missing === null ? "Nothing was used in the last 30 days." : "",
   });
 }
 

@@ -12,6 +12,7 @@ import {
   view,
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
+import { without } from "../parts/lists.js";
 import { exactly, now, sunsetTime, time } from "../parts/times.js";
 
 /**
@@ -25,9 +26,12 @@ export function deprecationsView({ api, live }) {
   const load = async () => {
     try {
       const { environments } = await get("/api/config");
-      going = { operations: operationsIn(environments), callers: going?.callers ?? [] };
-      if (api.has("GET /api/deprecations"))
-        going.callers = (await api.page("/api/deprecations")).items;
+      const { callers = [], missing = null } = going ?? {};
+      going = { operations: operationsIn(environments), callers, missing };
+      if (api.has("GET /api/deprecations")) {
+        const { items, missing } = await api.page("/api/deprecations");
+        Object.assign(going, { callers: items, missing });
+      }
       draw();
     } catch (error) {
       going = undefined;
@@ -57,7 +61,7 @@ function operationsIn(environments) {
   });
 }
 
-function drawOperations(content, { operations, callers }, figures) {
+function drawOperations(content, { operations, callers, missing }, figures) {
   const rows = operations.map(({ environment, method, template, lifecycle }) => {
     const counted = figures?.deprecated.find((one) => {
       return one.environment === environment && one.route === template && one.method === method;
@@ -67,9 +71,10 @@ function drawOperations(content, { operations, callers }, figures) {
     const isGone = sunsetMs !== undefined && sunsetMs / 1_000 <= now();
     return { environment, method, template, sunsetMs, isGone, successor, requests };
   });
-  fillOnce(content, [rows, callers], () => [
+  const called = () => [callersOf(callers, missing), missing !== null && without(missing)];
+  fillOnce(content, [rows, callers, missing], () => [
     operationsTable(rows),
-    callers.length > 0 && section("Who still calls", callersOf(callers)),
+    callers.length > 0 && section("Who still calls", ...called()),
   ]);
 }
 
@@ -104,14 +109,15 @@ function sunsetOf({ sunsetMs, isGone }) {
 /** The most callers shown for each operation, by requests. The command line lists all. */
 const CALLERS_MAX = 50;
 
-function callersOf(operations) {
+function callersOf(operations, missing) {
   if (operations.some(({ accounts }) => accounts === undefined)) {
     return el("p", { class: "empty" }, "Unknown: the store cannot be reached.");
   }
-  return callersTable(operations);
+  return callersTable(operations, missing);
 }
 
-function callersTable(operations) {
+/** That no account calls them is not known of the workers that are missing. */
+function callersTable(operations, missing) {
   const rows = operations.flatMap(({ environment, method, route, accounts }) => {
     const more = accounts.length - CALLERS_MAX;
     const operation = `${method} ${route}`;
@@ -138,6 +144,6 @@ function callersTable(operations) {
       { name: "Last" },
     ],
     rows,
-    empty: "No account is known to call them.",
+    empty: missing === null ? "No account is known to call them." : "",
   });
 }
