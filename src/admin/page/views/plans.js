@@ -16,7 +16,7 @@ import {
 } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { aWindow, limits } from "../parts/limits.js";
-import { without } from "../parts/lists.js";
+import { follow, recordsEdition, without } from "../parts/lists.js";
 import { now, time } from "../parts/times.js";
 
 /** The most accounts that are read without a click, because each one is a query to the store. */
@@ -41,13 +41,22 @@ export function plansView({ api, live }) {
   const look = async () => {
     try {
       const { items, missing } = await page("/api/usage?top=10");
-      fill(nearest, nearestTable(items, missing), missing !== null && without(missing), readNow());
+      const lacking = missing !== null && without(missing);
+      fill(nearest, nearestTable(items, missing), lacking, readNow(), button("Refresh", look));
     } catch (error) {
       fillFailure(nearest, error, look);
       again.read(error, look);
     }
   };
   const load = async () => {
+    await readPlans();
+    if (known === undefined) return;
+    const all = known.reports.reduce((sum, { accounts }) => sum + accounts, 0);
+    if (all <= LOOK_MAX) await look();
+    else fill(nearest, button(`Look at all ${count(all)} accounts`, look));
+  };
+  /** Reads the plans again, and not the accounts, because each of these is a query to the store. */
+  const readPlans = async () => {
     try {
       const [{ plans, environments }, reports] = await Promise.all([
         get("/api/config"),
@@ -55,16 +64,15 @@ export function plansView({ api, live }) {
       ]);
       known = { plans, environments: Object.keys(environments), reports };
       draw();
-      const all = reports.reduce((sum, { accounts }) => sum + accounts, 0);
-      if (all <= LOOK_MAX) await look();
-      else fill(nearest, button(`Look at all ${count(all)} accounts`, look));
     } catch (error) {
       known = undefined;
       fillFailure(content, error, load);
       again.read(error, load);
     }
   };
-  const ends = [live.onChange(draw), live.onRoutes(load), again.end];
+  const reload = () => (known === undefined ? load() : readPlans());
+  const { ends } = follow({ live, stateOf: recordsEdition, reload });
+  ends.push(live.onChange(draw), live.onRoutes(load), again.end);
   void load();
   return view(
     ends,
