@@ -200,6 +200,37 @@ describe("A dialog", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("of limits says which of those that stand in it do not hold, because somebody else set them since", async () => {
+    await using house = await startTestGateway();
+    const start = { minute: 70, hour: 300, day: 500 };
+    const { account, id } = await house.issue({ limits: start, caps: start });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    const why = "What somebody else set since they were shown holds";
+    for (const [button, label, member, path, minute] of [
+      ["Change limits", "Limits of its own", "limits", `/api/accounts/${account}`, 5],
+      ["Limits", "Limits of this key", "caps", `/api/keys/${id}`, 6],
+    ] as const) {
+      await page.getByRole("button", { name: button, exact: true }).click();
+      const [field, dialog] = [page.getByLabel(label), page.getByRole("dialog")];
+      await field.fill("day=450, hour=300, minute=70");
+      await dialog.getByRole("button", { name: "Change limits" }).click();
+      await page
+        .getByText(/^(?:Change limits: done|Limits of key \S+: changed)$/)
+        .last()
+        .waitFor();
+      assert.equal(await page.getByText(why).count(), minute - 5, "nobody else has set any");
+      await page.getByRole("button", { name: button, exact: true }).click();
+      const body = JSON.stringify({ [member]: { minute, hour: null, week: 9 } });
+      assert.equal((await house.admin(path, { method: "PATCH", body })).status, 200);
+      await field.fill("minute=70, hour=300, day=400");
+      await dialog.getByRole("button", { name: "Change limits" }).click();
+      await page.getByText(`${why}: minute=${minute}, no hour, week=9`, { exact: true }).waitFor();
+      const read = (await (await house.admin(path)).json()) as Record<string, object>;
+      assert.deepEqual(read[member], { minute, day: 400, week: 9 });
+    }
+    assert.deepEqual(complaints, []);
+  });
+
   it("of the plan or the anchor changes nothing if nothing was chosen, though another was set elsewhere", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue();

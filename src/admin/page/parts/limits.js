@@ -1,3 +1,4 @@
+import { note } from "./elements.js";
 import { count, splitList } from "./format.js";
 
 /**
@@ -28,6 +29,18 @@ export function changedLimits(shown, text) {
   const changes = [...set, ...dropped.map((window) => [window, null])];
   if (changes.length > 0) return Object.fromEntries(changes);
   throw new Error("Nothing to change: these are the limits as they were shown");
+}
+
+/** Announces the limits after a change that are not those of its text, because they were left out of it. */
+export function noteOthers(text, now) {
+  const typed = parseLimits(text);
+  const windows = Object.keys({ ...typed, ...now });
+  const others = windows.filter((window) => typed[window] !== now[window]);
+  if (others.length === 0) return;
+  const held = others.map((window) => {
+    return Object.hasOwn(now, window) ? `${window}=${now[window]}` : `no ${window}`;
+  });
+  note(`What somebody else set since they were shown holds: ${held.join(", ")}`, 30_000);
 }
 
 /** The text that `parseLimits` reads. */

@@ -13,7 +13,7 @@ import {
   section,
   view,
 } from "../parts/elements.js";
-import { changedLimits, limits, limitsText } from "../parts/limits.js";
+import { changedLimits, limits, limitsText, noteOthers } from "../parts/limits.js";
 import { follow, recordsEdition, recordsTrouble } from "../parts/lists.js";
 import { endTime, exactly, hasEnded, time, utc } from "../parts/times.js";
 import { drawDays } from "./days.js";
@@ -153,6 +153,7 @@ const ACTS = [
       },
     ],
     body: ({ limits: text }, { limits: own }) => ({ limits: changedLimits(own, text) }),
+    after: ({ limits: text }, { limits: now }) => noteOthers(text, now),
   },
   {
     route: "PATCH /api/accounts/:id",
@@ -231,13 +232,16 @@ function parseDay(text) {
 
 /** Asks for the fields of an operation and performs it. Empty fields are left out of the body. */
 async function perform(api, account, act, reload) {
-  const { route, title, text, danger, fields, body, told = () => "done" } = act;
+  const { route, title, text, danger, fields, body, after, told = () => "done" } = act;
   const { account: id } = account;
   const [method, path] = route.replace(":id", encodeURIComponent(id)).split(" ");
   const named = route.includes(":id") ? {} : { id };
   const given = (values) => Object.fromEntries(Object.entries(values).filter(([, one]) => one));
-  const run = (values) => {
-    return api.send(method, path, { ...named, ...(body?.(values, account) ?? given(values)) });
+  const run = async (values) => {
+    const sent = { ...named, ...(body?.(values, account) ?? given(values)) };
+    const done = await api.send(method, path, sent);
+    after?.(values, done.value);
+    return done;
   };
   const done = await ask({
     title: `${title}: ${id}`,

@@ -1,6 +1,6 @@
 import { ask } from "../parts/dialogs.js";
 import { badge, button, el, noteChange, table } from "../parts/elements.js";
-import { changedLimits, limits, limitsText } from "../parts/limits.js";
+import { changedLimits, limits, limitsText, noteOthers } from "../parts/limits.js";
 import { pagedList } from "../parts/lists.js";
 import { endTime, exactly, now, time } from "../parts/times.js";
 import { REFUSED, showKey } from "./issue.js";
@@ -79,8 +79,11 @@ async function changeCaps(api, { id, caps }, reload) {
       },
     ],
     verb: "Change limits",
-    run: ({ caps: text }) => {
-      return api.send("PATCH", `/api/keys/${id}`, { caps: changedLimits(caps, text) });
+    run: async ({ caps: text }) => {
+      const body = { caps: changedLimits(caps, text) };
+      const done = await api.send("PATCH", `/api/keys/${id}`, body);
+      noteOthers(text, done.value.caps);
+      return done;
     },
   });
   if (done === undefined) return;
