@@ -1,4 +1,4 @@
-import { el, failure, fill, loading } from "./elements.js";
+import { el, failure, fill, loading, whenUnselected } from "./elements.js";
 import { count } from "./format.js";
 import { hasEnded } from "./times.js";
 
@@ -116,11 +116,15 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     if (text === shown && !hasEnded(element)) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
-    const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
-    // That there are no entries is not known of the parts that are missing.
-    const drawn = (items.length > 0 || missing === null) && draw(items);
-    fill(element, drawn, pages, missing !== null && without(missing));
-    if (turned !== 0) focusPager(element, turned);
+    const drawAll = () => {
+      const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
+      // That there are no entries is not known of the parts that are missing.
+      const drawn = (items.length > 0 || missing === null) && draw(items);
+      fill(element, drawn, pages, missing !== null && without(missing));
+    };
+    if (turned === 0) return void whenUnselected(element, drawAll);
+    drawAll();
+    focusPager(element, turned);
   };
   const pagerHere = (page) => {
     const here = at;

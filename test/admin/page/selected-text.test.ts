@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import type { Locator, Page } from "playwright-core";
+import { describe, it } from "vitest";
+import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
+import { openTab } from "./browser.ts";
+
+/** The text that is selected. */
+const selected = (page: Page) => page.evaluate<string>("getSelection().toString()");
+
+/** Selects the text of an element, as somebody who copies it does. */
+async function select(one: Locator): Promise<string> {
+  await one.selectText();
+  return selected(one.page());
+}
+
+async function ban(house: TestGateway, account: string): Promise<void> {
+  const body = JSON.stringify({ id: account, for: "1h" });
+  await (await house.admin("/api/bans", { method: "POST", body })).text();
+}
+
+describe("text that is selected", () => {
+  it("stays while its events go on, which are shown when it is selected no more, or after 10 s", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    await ban(house, account);
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.clock.install();
+    await page.getByRole("link", { name: "Events" }).click();
+    const rows = page.getByRole("region", { name: "Events" }).locator("tbody tr");
+    const bans = rows.filter({ hasText: "by hand" });
+    const known = (count: number) =>
+      page.locator("option", { hasText: `ban (${count})` }).waitFor({ state: "attached" });
+    await known(1);
+    const text = await select(bans.first().locator(".names"));
+    assert.match(text, /by hand/);
+    await ban(house, account);
+    await known(2);
+    assert.deepEqual([await selected(page), await bans.count()], [text, 1]);
+    await page.evaluate("getSelection().removeAllRanges()");
+    await bans.nth(1).waitFor();
+    await select(bans.first().locator(".names"));
+    await ban(house, account);
+    await known(3);
+    assert.equal(await bans.count(), 2);
+    await page.clock.fastForward(10_000);
+    await bans.nth(2).waitFor();
+    await select(bans.first().locator(".names"));
+    assert.deepEqual([await bans.count(), await rows.count()], [3, 4]);
+    await page.getByLabel("Kind").selectOption("ban");
+    assert.equal(await rows.count(), 3, "what was chosen is shown at once");
+    assert.deepEqual(complaints, []);
+  });
+
+  it("stays while a list is read again, and goes when its page is turned", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ count: 51 });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    const rows = page.getByRole("region", { name: "Accounts" }).locator("tbody tr");
+    const text = await select(rows.nth(1).locator("a"));
+    const { account } = await house.issue();
+    await page.getByText("52 accounts", { exact: true }).waitFor();
+    assert.equal(await selected(page), text);
+    const theirs = page.getByRole("link", { name: account, exact: true });
+    assert.equal(await theirs.count(), 0);
+    await page.evaluate("getSelection().removeAllRanges()");
+    await theirs.waitFor();
+    await select(rows.nth(1).locator("a"));
+    await page.evaluate("document.querySelector('.next').click()");
+    await page.getByText("51 to 52 of 52", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+});
