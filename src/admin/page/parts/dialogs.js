@@ -30,12 +30,20 @@ export function open({ title, build, closable = true }) {
     dialog.addEventListener("close", () => {
       dialog.remove();
       // Browsers restore the focus before this event, and somebody may have gone on since.
-      if (isFocusLost()) (before?.isConnected ? before : document.getElementById("main")).focus();
+      if (isFocusLost()) asDrawn(before).focus();
       resolve(result);
     });
     document.body.append(dialog);
     dialog.showModal();
   });
+}
+
+/** The element, or that of the same name if it was drawn again since, or else the view. */
+function asDrawn(element) {
+  if (element?.isConnected) return element;
+  const main = document.getElementById("main");
+  const named = [...main.querySelectorAll("[data-focus]")];
+  return named.find(({ dataset }) => dataset.focus === element?.dataset.focus) ?? main;
 }
 
 /** Whether no element has the keyboard. */
