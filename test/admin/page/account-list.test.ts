@@ -33,6 +33,24 @@ describe("the list of accounts", () => {
     await page.getByText("Ready", { exact: true }).waitFor();
   });
 
+  it("has after the way back what was typed into its search just before an account was opened", async () => {
+    await using house = await startTestGateway();
+    for (const account of ["first", "second"]) await house.issue({ account });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    const first = page.getByRole("link", { name: "first", exact: true });
+    await first.waitFor();
+    // The search is sent after a pause, which does not end before the click.
+    await page.clock.install();
+    await page.clock.pauseAt(Date.now() + 1_000);
+    await page.getByLabel("Search").fill("sec");
+    await first.click();
+    await page.getByRole("heading", { level: 1, name: "first" }).waitFor();
+    await page.goBack();
+    await page.getByText("1 account found", { exact: true }).waitFor();
+    assert.equal(await page.getByLabel("Search").inputValue(), "sec");
+    assert.deepEqual(complaints, []);
+  });
+
   it("is at the page that was turned to after the way back from an account, and after a reload", async () => {
     await using house = await startTestGateway();
     const body = JSON.stringify({ environment: "production", plan: "free", count: 101 });

@@ -46,6 +46,17 @@ export function accountsView({ api, live, words = "" }) {
     void list.reload();
     void keys.learn();
   });
+  /** Keeps the search in the address, so that the way back from an account leads to what was found. */
+  const keep = (typed) => {
+    words = typed;
+    history.replaceState(null, "", words === "" ? "#/accounts" : `#/accounts?${query()}`);
+  };
+  /** A link may be pressed before the pause in typing is over. */
+  const leave = ({ target }) => {
+    const typed = search.value.trim();
+    if (target.closest("a[href]") && typed !== words && !keys.has(typed)) keep(typed);
+  };
+  document.addEventListener("click", leave, true);
   let timer;
   const search = searchInput({
     placeholder: "account, key, name, plan …",
@@ -55,16 +66,20 @@ export function accountsView({ api, live, words = "" }) {
       timer = setTimeout(() => {
         const typed = target.value.trim();
         if (keys.has(typed)) return void keys.open(typed, found);
-        words = typed;
-        // The way back from an account leads to what was found.
-        history.replaceState(null, "", words === "" ? "#/accounts" : `#/accounts?${query()}`);
+        keep(typed);
         void list.show(path());
       }, TYPING_MS);
     },
   });
   const create = async () => (await createKey(api)) && list.show(path());
   return view(
-    [...ends, end, live.onChange(tellEmpty), () => clearTimeout(timer)],
+    [
+      ...ends,
+      end,
+      live.onChange(tellEmpty),
+      () => clearTimeout(timer),
+      () => document.removeEventListener("click", leave, true),
+    ],
     heading(
       "Accounts",
       "Quotas, strikes and bans belong to the account; its keys share them.",
