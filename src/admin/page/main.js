@@ -106,10 +106,38 @@ function lastShown(figures) {
   return `What is shown is as of ${new Date(figures.atMs).toISOString().slice(11, 19)} UTC`;
 }
 
+/** How far each place of the history was scrolled when it was left, for the way back. */
+const scrolled = new Map();
+/** The longest time that a view may take to be as high as it was. */
+const DRAWN_MS = 5_000;
+let growing;
+
+/** Scrolls to where the view was left, which its content reaches only when it was read. */
+function scrollWhenDrawn(y) {
+  growing?.abort();
+  scrollTo(0, y);
+  if (scrollY >= y) return;
+  growing = new AbortController();
+  const { signal } = growing;
+  const stop = () => growing.abort();
+  const observer = new ResizeObserver(() => {
+    scrollTo(0, y);
+    if (scrollY >= y) stop();
+  });
+  observer.observe(main);
+  signal.addEventListener("abort", () => observer.disconnect());
+  for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, stop, { signal });
+  setTimeout(() => signal.aborted || stop(), DRAWN_MS);
+}
+
 addEventListener("hashchange", () => {
   show();
   main.focus({ preventScroll: true });
-  scrollTo(0, 0);
+  scrollWhenDrawn(scrolled.get(globalThis.navigation?.currentEntry.key) ?? 0);
+});
+// A browser without this API shows each place from its top.
+globalThis.navigation?.addEventListener("navigate", () => {
+  scrolled.set(globalThis.navigation.currentEntry.key, scrollY);
 });
 live.onChange(() => {
   showStatus();

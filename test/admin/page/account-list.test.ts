@@ -51,6 +51,29 @@ describe("the list of accounts", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("is where it was scrolled to after the way back from an account, and at its top after a link", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ count: 40 });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.setViewportSize({ width: 800, height: 300 });
+    const links = page.locator("tbody a.id");
+    await links.nth(39).waitFor();
+    const y = () => page.evaluate<number>("scrollY");
+    await links.nth(20).hover();
+    const left = await y();
+    assert.ok(left > 100, String(left));
+    await links.nth(20).click();
+    await page.getByRole("heading", { level: 1, name: /^a_/ }).waitFor();
+    assert.equal(await y(), 0);
+    await page.goBack();
+    await eventually(async () => assert.equal(await y(), left));
+    await page.evaluate("location.hash = '#/bans'");
+    await page.evaluate("location.hash = '#/accounts'");
+    await links.nth(39).waitFor();
+    assert.equal(await y(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
   it("is at the page that was turned to after the way back from an account, and after a reload", async () => {
     await using house = await startTestGateway();
     const body = JSON.stringify({ environment: "production", plan: "free", count: 101 });
