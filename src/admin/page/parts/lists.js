@@ -76,6 +76,11 @@ function keptPage(first) {
   return list?.trail[0] === first.trail[0] ? list : first;
 }
 
+/** That there are no entries is not known of the parts that are missing. */
+function drawKnown(items, missing, draw) {
+  return (items.length > 0 || missing === null) && draw(items);
+}
+
 /**
  * A list that the gateway pages. At most `rows` of it are in the document. `draw(items)` makes the
  * element of one page. `onTotal(total)` is called with the number of all items. `show(path)` starts
@@ -118,24 +123,20 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
     const drawAll = () => {
       const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
-      // That there are no entries is not known of the parts that are missing.
-      const drawn = (items.length > 0 || missing === null) && draw(items);
-      fill(element, drawn, pages, missing !== null && without(missing));
+      fill(element, drawKnown(items, missing, draw), pages, missing !== null && without(missing));
     };
     if (turned === 0) return void whenUnselected(element, drawAll);
     drawAll();
     focusPager(element, turned);
   };
-  const pagerHere = (page) => {
-    const here = at;
+  const pagerHere = (page, here = at) => {
     /** Two clicks before the answer turn by one page, because the way to the second is unknown. */
     const turn = (by) => {
       at = here + by;
       keep();
       return load({ turned: by });
     };
-    const isMoved = page.total !== totalAtStart;
-    return pager({ ...page, from: here * rows, isMoved, turn });
+    return pager({ ...page, from: here * rows, isMoved: page.total !== totalAtStart, turn });
   };
   const keep = () => history.replaceState({ list: { trail, at, totalAtStart } }, "");
   const show = (wanted) => {

@@ -57,6 +57,7 @@ export function accountsView({ api, live, words = "" }) {
     if (target.closest("a[href]") && typed !== words && !keys.has(typed)) keep(typed);
   };
   document.addEventListener("click", leave, true);
+  ends.push(() => document.removeEventListener("click", leave, true));
   let timer;
   const search = searchInput({
     placeholder: "account, key, name, plan …",
@@ -73,13 +74,7 @@ export function accountsView({ api, live, words = "" }) {
   });
   const create = async () => (await createKey(api)) && list.show(path());
   return view(
-    [
-      ...ends,
-      end,
-      live.onChange(tellEmpty),
-      () => clearTimeout(timer),
-      () => document.removeEventListener("click", leave, true),
-    ],
+    [...ends, end, live.onChange(tellEmpty), () => clearTimeout(timer)],
     heading(
       "Accounts",
       "Quotas, strikes and bans belong to the account; its keys share them.",
