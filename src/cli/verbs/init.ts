@@ -20,7 +20,8 @@ export const init: Verb = {
     {
       name: "key-prefix",
       value: "TEXT",
-      summary: "the first part of every key, a-z and 0-9 (the name of the folder of the file, or of the one around it if that is config)",
+      summary:
+        "the first part of every key, a-z and 0-9 (the name of the folder of the file, or of the one around it if that is config)",
     },
     { name: "yes", summary: "ask nothing, take what stands in parentheses" },
     { ...CONFIG, summary: `the file to write (${DEFAULT_FILE})` },
