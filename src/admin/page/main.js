@@ -2,6 +2,7 @@ import { Api } from "./parts/api.js";
 import { askToken } from "./parts/dialogs.js";
 import { badge, el, fill, fillOnce } from "./parts/elements.js";
 import { Live } from "./parts/live.js";
+import { watchSelection } from "./parts/selection.js";
 import { keepTimes } from "./parts/times.js";
 import { accountView } from "./views/account.js";
 import { accountsView } from "./views/accounts.js";
@@ -145,5 +146,6 @@ live.onChange(() => {
 });
 showStatus();
 keepTimes();
+watchSelection();
 show();
 void live.run();

@@ -1,3 +1,5 @@
+import { stopWaiting, whenUnselected } from "./selection.js";
+
 /**
  * Makes an element. Attributes with a function are listeners. `true` is an attribute without a
  * value; `false`, null and undefined are left out. Texts become text nodes, never markup.
@@ -157,47 +159,6 @@ export function fillOnce(part, shown, draw) {
     part.dataset.shown = text;
     fill(part, ...draw());
   });
-}
-
-/** The longest time that a part waits: what it shows is out of date until then. */
-const SELECTED_MS = 10_000;
-/** The drawings that wait until no text of their part is selected, by part. */
-const waiting = new Map();
-
-/**
- * Draws a part as soon as no text in it is selected, because the selection would be lost before it is
- * copied. Returns whether it was drawn at once. A later drawing of the part takes the place of one that waits.
- */
-export function whenUnselected(part, draw) {
-  if (!isSelected(part)) {
-    draw();
-    return true;
-  }
-  const { timer = setTimeout(() => waiting.get(part).draw(), SELECTED_MS) } =
-    waiting.get(part) ?? {};
-  waiting.set(part, { draw, timer });
-  return false;
-}
-
-function stopWaiting(part) {
-  clearTimeout(waiting.get(part)?.timer);
-  waiting.delete(part);
-}
-
-function isSelected(part) {
-  const selection = getSelection();
-  return !selection.isCollapsed && selection.containsNode(part, true);
-}
-
-document.addEventListener("selectionchange", () => {
-  for (const [part, { draw }] of waiting) if (!isSelected(part)) draw();
-});
-// A button, a link and a choice leave the selection, and their effect is to be shown at once.
-for (const kind of ["click", "change"]) {
-  const release = ({ target }) => {
-    if (target.closest("a[href], button, select, summary")) getSelection().removeAllRanges();
-  };
-  document.addEventListener(kind, release, true);
 }
 
 /** Shows an error instead of what a part showed, which is drawn again as soon as it can be read. */

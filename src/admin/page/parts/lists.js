@@ -1,5 +1,6 @@
-import { el, failure, fill, loading, whenUnselected } from "./elements.js";
+import { el, failure, fill, loading } from "./elements.js";
 import { count } from "./format.js";
+import { whenUnselected } from "./selection.js";
 import { hasEnded } from "./times.js";
 
 /** Names the parts of the store, the workers and the accounts missing in what is shown above. */

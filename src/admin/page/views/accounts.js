@@ -36,9 +36,7 @@ export function accountsView({ api, live, words = "" }) {
   const path = () => `/api/accounts?order=newest&${query()}`;
   const draw = (accounts) => accountsTable(accounts, empty);
   const empty = el("p", { class: "empty" });
-  const tellEmpty = () => {
-    empty.textContent = words === "" ? noAccountText(recordsTrouble(live)) : NOTHING_FITS;
-  };
+  const tellEmpty = () => empty.replaceChildren(emptyText(words, recordsTrouble(live)));
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
   const { ends } = follow({ live, stateOf: recordsEdition, reload: list.reload });
@@ -51,13 +49,12 @@ export function accountsView({ api, live, words = "" }) {
     words = typed;
     history.replaceState(null, "", words === "" ? "#/accounts" : `#/accounts?${query()}`);
   };
-  /** A link may be pressed before the pause in typing is over. */
-  const leave = ({ target }) => {
-    const typed = search.value.trim();
-    if (target.closest("a[href]") && typed !== words && !keys.has(typed)) keep(typed);
-  };
-  document.addEventListener("click", leave, true);
-  ends.push(() => document.removeEventListener("click", leave, true));
+  ends.push(
+    onLink(() => {
+      const typed = search.value.trim();
+      if (typed !== words && !keys.has(typed)) keep(typed);
+    }),
+  );
   let timer;
   const search = searchInput({
     placeholder: "account, key, name, plan …",
@@ -83,6 +80,13 @@ export function accountsView({ api, live, words = "" }) {
     searchRow(search, found),
     list.element,
   );
+}
+
+/** Calls `act` when a link is pressed, which may be before a pause in typing is over. */
+function onLink(act) {
+  const listen = ({ target }) => target.closest("a[href]") && act();
+  document.addEventListener("click", listen, true);
+  return () => document.removeEventListener("click", listen, true);
 }
 
 /** How many accounts fit a search; `all` is the number of all, undefined if it is not known. */
@@ -147,9 +151,8 @@ function keySearch(api, isTyped) {
   return { learn, has, open };
 }
 
-const NOTHING_FITS = "Nothing fits this search.";
-
-function noAccountText(trouble) {
+function emptyText(words, trouble) {
+  if (words !== "") return "Nothing fits this search.";
   if (trouble !== undefined) return `No account is found: ${trouble}`;
   return "No account yet: create a key, and it gets one.";
 }
