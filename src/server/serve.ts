@@ -7,7 +7,7 @@ import { loadConfigAside } from "../config/load/load-aside.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { setUpHeap } from "./process/compiled-code.ts";
-import type { GatewayHandle, ServedGateway } from "./process/gateway-handle.ts";
+import type { GatewayHandle } from "./process/gateway-handle.ts";
 import { newGatewayName } from "./process/identity.ts";
 import { type LogPipe, openLogPipe } from "./process/log-pipe.ts";
 import { logWarnings } from "./process/log-warnings.ts";
@@ -24,6 +24,7 @@ import {
   ShutdownSignals,
   STOP_AT_ONCE_MS,
 } from "./process/process-context.ts";
+import type { ServedGateway } from "./process/served-gateway.ts";
 import { startGateway } from "./start.ts";
 import { watchFiles } from "./watch-files.ts";
 

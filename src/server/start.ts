@@ -1,7 +1,7 @@
 import { availableParallelism } from "node:os";
 import type { Config } from "../config/config.ts";
-import type { ServedGateway, StartOptions } from "./process/gateway-handle.ts";
 import { startProcess } from "./process/gateway-process.ts";
+import type { ServedGateway, StartOptions } from "./process/served-gateway.ts";
 
 /**
  * Builds a gateway from a configuration. `tollgate start`, a program that embeds one and the tests

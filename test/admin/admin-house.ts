@@ -7,7 +7,7 @@ import { type AdminLimits, startAdmin } from "../../src/admin/listener.ts";
 import { createPrometheusMetrics, type PrometheusMetrics } from "../../src/admin/prometheus.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
-import type { ReloadResult } from "../../src/config/reload.ts";
+import type { ReloadResult } from "../../src/config/reload-result.ts";
 import type { HostPort } from "../../src/core/address.ts";
 import type { KeyStore } from "../../src/stores/keys/key-store.ts";
 import { openKeyStore, openQuotaStore } from "../../src/stores/open-stores.ts";

@@ -1,6 +1,6 @@
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
-import type { ReloadResult } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload-result.ts";
 import { planMissing } from "../../config/unserved-records.ts";
 import { type EditRefusal, type EditResult, usageRefusal } from "../../core/keys/edit-rules.ts";
 import type { Records } from "../../core/keys/records.ts";

@@ -1,11 +1,12 @@
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Config, ConfigChange, LoadResult } from "../../config/config.ts";
-import { decideReload, type ReloadResult, reloadErrors } from "../../config/reload.ts";
+import { decideReload, reloadErrors } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload-result.ts";
 import { takesPlansAway } from "../../config/unserved-records.ts";
 import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { MetricsRecorder } from "../../telemetry/metrics/metrics-recorder.ts";
-import type { StartOptions } from "./gateway-handle.ts";
 import { logWarnings } from "./log-warnings.ts";
+import type { StartOptions } from "./served-gateway.ts";
 
 /**
  * The result of rolling out a configuration. If `applied` is false, nothing changed, for these

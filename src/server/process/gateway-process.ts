@@ -30,8 +30,8 @@ import {
 } from "../events/quota-events.ts";
 import type { Rollout } from "./config-reloader.ts";
 import type { GatewayStores } from "./gateway-duties.ts";
-import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { type DataPlane, RunningGateway } from "./running-gateway.ts";
+import type { ServedGateway, StartOptions } from "./served-gateway.ts";
 import { type Gauges, keysReadiness, metricSources, type ProcessStatus } from "./status.ts";
 import { storeNow } from "./store-now.ts";
 import { watchTerms } from "./watch-terms.ts";

@@ -1,6 +1,6 @@
 import type { AdminListener } from "../../admin/listener.ts";
 import type { Config, ConfigChange } from "../../config/config.ts";
-import type { ReloadResult } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload-result.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listen-error.ts";
 import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
@@ -16,8 +16,8 @@ import {
 } from "../../telemetry/readiness.ts";
 import { ConfigReloader, type Rollout } from "./config-reloader.ts";
 import { GatewayDuties, type GatewayStores } from "./gateway-duties.ts";
-import type { ServedGateway, StartOptions } from "./gateway-handle.ts";
 import { GATEWAY_VERSION } from "./identity.ts";
+import type { ServedGateway, StartOptions } from "./served-gateway.ts";
 import { type ProcessSources, type ProcessStatus, readGauges } from "./status.ts";
 import { storeNow } from "./store-now.ts";
 

@@ -1,11 +1,11 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
-import type { ReloadResult } from "../../config/reload.ts";
+import type { ReloadResult } from "../../config/reload-result.ts";
 import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";
-import type { TakenOver } from "../process/gateway-handle.ts";
+import type { TakenOver } from "../process/served-gateway.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import type { StoreAvailabilityEvent } from "./store-availability.ts";
 
