@@ -285,10 +285,10 @@ export class MemoryQuotaStore implements QuotaStore {
     this.#bans = bans;
   }
 
-  /** This store has no other gateway. */
   /** No other process has this store. */
   hearChange(): void {}
 
+  /** This store has no other gateway. */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     for (const accountRef of accountRefs) this.invalidate(accountRef);
   }
