@@ -97,7 +97,9 @@ export class AccountChanges {
 
   /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    void this.#forget(accountRefs);
+    for (const accountRef of accountRefs) {
+      void this.#hearOwn({ accountRef, atMs: this.#latestNow(accountRef), windows: [] });
+    }
     await this.#publisher.publishAll(accountRefs.map(accountId));
   }
 

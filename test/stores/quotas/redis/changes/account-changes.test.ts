@@ -4,7 +4,11 @@ import { afterAll, describe, expect, it, vi } from "vitest";
 import type { Ban } from "../../../../../src/core/quota/bans.ts";
 import { type AccountRef, accountId } from "../../../../../src/stores/quotas/account-ref.ts";
 import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
-import type { BanEvent, ResetEvent } from "../../../../../src/stores/quotas/quota-store.ts";
+import type {
+  BanEvent,
+  MissingPart,
+  ResetEvent,
+} from "../../../../../src/stores/quotas/quota-store.ts";
 import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/account-changes.ts";
 import {
   formatToldBan,
@@ -16,7 +20,7 @@ import { createQuotaClient } from "../../../../../src/stores/quotas/redis/quota-
 import { connectRedis } from "../../../../../src/stores/redis/engines/single-link.ts";
 import { eventually } from "../../../../support/poll.ts";
 import { startRedis } from "../../../../support/redis/redis.ts";
-import { account } from "../redis-kit.ts";
+import { account, openFor, perDay, spend, startServer } from "../redis-kit.ts";
 
 const server = await startRedis();
 const client = await server.client();
@@ -219,4 +223,25 @@ it("a reset in a message is read with its account, and one without an instant or
   const words = `!reset,1,#x.day ${formatToldReset(whole)} production:b !reset,soon,#x.day`;
   const { changed, toldResets } = parseNews(words.split(" "));
   assert.deepEqual([changed, toldResets], [["production:a", "production:b"], [whole]]);
+});
+
+it("a reset of counts that the store has lost is heard by the other processes of its gateway without a message", async (t) => {
+  const redis = await startServer(t);
+  const client = await redis.client();
+  const rights = ["~*", "&*", "+@all", "-incr", "-publish"];
+  await client.call("ACL", "SETUSER", "mute", "on", ">secret", ...rights);
+  const worker = await openFor(t, redis.url);
+  const supervisor = await openFor(t, redis.url.replace("//", "//mute:secret@"), {
+    onOwnChange: (event) => worker.store.hearChange(event),
+  });
+  const accountRef = account("lost");
+  const take = () => spend(worker.store, accountRef, perDay(1));
+  assert.ok((await take()).admitted);
+  await take();
+  await client.del(...(await client.keys("tg:*:lost")));
+  assert.ok(!(await take()).admitted, "the refusal is known");
+  const unheard: MissingPart[] = [];
+  assert.deepEqual(await supervisor.store.reset(accountRef, {}, (part) => unheard.push(part)), []);
+  assert.equal(unheard.length, 1);
+  assert.ok((await take()).admitted);
 });
