@@ -29,11 +29,14 @@ local out = { format('%.0f', now) }
 
 local function reset(hash, start_of_name, resets, marks)
   local all = call('HGETALL', hash)
+  local life = 0
   for i = 1, #all, 2 do
     local field = all[i]
     if is_window(field) and (not named or named[start_of_name .. field]) then
       local start, count = read_window(all[i + 1])
-      if start and window_end(field, start, calendar) > now then
+      local ends = start and window_end(field, start, calendar) or 0
+      if ends > now then
+        life = max(life, ends - now + SPARE)
         call('HSET', hash, field, format('%.0f 0 0', start))
         -- Units that were charged before no longer give anything back, and a count may be reported
         -- again.
@@ -44,27 +47,30 @@ local function reset(hash, start_of_name, resets, marks)
       end
     end
   end
+  return life
 end
 
--- Keeps what the resets changed in fields r and q of a hash.
-local function keep(hash, resets, marks)
-  if #out == 1 or call('HLEN', hash) == 0 then return end
+-- Keeps what the resets changed in fields r and q of a hash for the life of the windows. That of an
+-- account may have none of these: its caps are elsewhere.
+local function keep(hash, resets, marks, life)
+  if #out == 1 then return end
   for field, found in pairs({ r = resets, q = marks }) do
     local left = pairs_text(found, now)
     if left == '' then call('HDEL', hash, field) else call('HSET', hash, field, left) end
   end
+  if life > 0 and call('PTTL', hash) < life then pcall('PEXPIRE', hash, format('%.0f', life)) end
 end
 
 local meters = meters_of(KEYS[1])
 for _, each in ipairs({ { KEYS[1], '' }, { meters, '#' } }) do
   local hash, before = each[1], each[2]
   local resets, marks = read_pairs(call('HGET', hash, 'r')), read_pairs(call('HGET', hash, 'q'))
-  reset(hash, before, resets, marks)
+  local life = reset(hash, before, resets, marks)
   local caps = string.gsub(KEYS[1], ':{', ':c{', 1)
   for i = 0, before == '' and CAP_HASHES - 1 or -1 do
     local of_caps = caps .. format(':%.0f', i)
-    if has_caps and call('HLEN', of_caps) > 0 then reset(of_caps, '@', resets, marks) end
+    if has_caps and call('HLEN', of_caps) > 0 then life = max(life, reset(of_caps, '@', resets, marks)) end
   end
-  keep(hash, resets, marks)
+  keep(hash, resets, marks, life)
 end
 return out

@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import { setImmediate as turn } from "node:timers/promises";
 import { describe, it, vi } from "vitest";
 import { meterPart } from "../../../../../src/core/quota/meters.ts";
+import { windowLabel } from "../../../../../src/core/quota/rate-limit-info.ts";
+import { counterName } from "../../../../../src/core/quota/windows.ts";
 import {
   reportLostCharges,
   reportUncertain,
@@ -25,12 +27,24 @@ function openReporter() {
 }
 
 describe("a count that is lower than it was", () => {
+  const year = { window: "year", limit: 10 ** 9 } as const;
   it.for([
-    ["a window", "year", "year", "tg:{*}:production:reset", "Y"],
-    ["a window of a meter", "#tokens.year", "tokens.year", "tg:c{*}:production:reset:m", "tokensY"],
+    ["a window", year, "tg:{*}:production:reset", "Y"],
+    [
+      "a window of a meter",
+      { ...year, part: meterPart("tokens") },
+      "tg:c{*}:production:reset:m",
+      "tokensY",
+    ],
+    [
+      "the cap of a key",
+      { ...year, part: { id: "@1", name: "key" } },
+      "tg:c{*}:production:reset:0",
+      "1Y",
+    ],
   ] as const)(
     "is no lost charge where no message told of the reset of %s, and hides none that follows",
-    async ([_what, counter, window, pattern, field], t) => {
+    async ([_what, limit, pattern, field], t) => {
       const redis = await startServer(t);
       const client = await redis.client();
       const rights = ["~*", "&*", "+@all", "-incr", "-publish"];
@@ -39,32 +53,32 @@ describe("a count that is lower than it was", () => {
       const mute = await openFor(t, redis.url.replace("//", "//mute:secret@"));
       const accountRef = account("reset");
       const take = (cost: number) => {
-        const meter = {
-          window: "year",
-          limit: 10 ** 9,
-          part: meterPart("tokens"),
-          hold: cost,
-        } as const;
-        const limits = [{ window: "year", limit: 10 ** 9 } as const, meter];
+        const limits = [{ ...limit, hold: cost }, { window: "day", limit: 10 ** 9 } as const];
         return spend(store, accountRef, { ...perDay(1), limits, cost });
       };
       await take(50);
       const unheard: MissingPart[] = [];
-      await mute.store.reset(accountRef, { counters: [counter] }, (part) => unheard.push(part));
+      await mute.store.reset(accountRef, { counters: [counterName(limit)] }, (part) =>
+        unheard.push(part),
+      );
       assert.equal(unheard.length, 1);
+      for (const key of await client.keys("tg:*:reset*")) {
+        assert.ok((await client.pttl(key)) > 0, `${key} has a life`);
+      }
       await take(1);
       const [hash = ""] = await client.keys(pattern);
       const [start] = String(await client.hget(hash, field)).split(" ");
       assert.match(String(start), /^\d+$/);
       await eventually(async () => {
         await take(2);
+        await mute.store.reset(accountRef, { counters: ["day"] }, () => {});
         await client.hset(hash, field, `${start} 1 0`);
         await take(1);
         assert.ok(told.length > 0);
       });
-      const { was, ...details } = told[0]?.details ?? {};
-      assert.deepEqual([told[0]?.message, details.window], ["counter_regression", window]);
-      assert.notEqual(was, 50, "it was reset");
+      const { message, details } = told[0] ?? {};
+      assert.deepEqual([message, details?.window], ["counter_regression", windowLabel(limit)]);
+      assert.notEqual(details?.was, 50, "it was reset");
     },
   );
 
