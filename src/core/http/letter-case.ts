@@ -5,6 +5,8 @@ import type { RouteRule, RouteTable } from "./route.ts";
 /** The first octet of an escaped letter that ASCII lacks. */
 const BEYOND_ASCII = /%[C-F]/;
 const ESCAPED_LETTERS = /(?:%[89A-F][0-9A-F])+/g;
+/** What is outside of the names of a template, in which a "%" is no escape. */
+const LITERAL = /[^{}]+(?![^{}]*\})/g;
 
 /** Whether a path in its normal form has letters whose case `paths: loose` heeds. */
 export function hasCasedLetters(path: string): boolean {
@@ -33,7 +35,12 @@ export const foldTable = memoize((table: RouteTable): RouteTable => {
 });
 
 function foldRule<Rule extends RouteRule>(rule: Rule): Rule {
-  return { ...rule, segments: rule.segments.map(foldSegment) };
+  const { template, segments } = rule;
+  return {
+    ...rule,
+    template: template.replace(LITERAL, foldPath),
+    segments: segments.map(foldSegment),
+  };
 }
 
 function foldSegment(part: PatternSegment): PatternSegment {

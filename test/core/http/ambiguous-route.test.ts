@@ -117,6 +117,16 @@ describe("A path is ambiguous", () => {
     assert.equal(isAmbiguous(undescribed, "/v1/caf%C3%A8"), false);
   });
 
+  it("by no letter that the description itself has", () => {
+    for (const text of ["CAF%C3%89", "caf%C3%89", "%CF%80%CE%B5%CE%BB%CE%AC%CF%84%CE%B5%CF%82"]) {
+      const loose = tableOf(
+        [operation("/v1/{%FF}", { cost: 2 }), operation(`/v1/${text}`)],
+        "loose",
+      );
+      assert.equal(isAmbiguous(loose, `/v1/${text}`), false, text);
+    }
+  });
+
   // Go, Python, JavaScript and Caddy compare letter by letter.
   it("by no letter that is two letters in another case", () => {
     const literals = ["masse", "fish", "stra%C3%9Fe", "%CE%B1%CE%B9"];
