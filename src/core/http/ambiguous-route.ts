@@ -70,8 +70,8 @@ function demandsOfReading(table: RouteTable, asked: AskedRoute, path: string): r
   const elsewhere = demandsElsewhere(table, { ...asked, path, match });
   const isAsked = ({ operation }: RouteMatch) =>
     operation !== undefined && operation.template === asked.match.template;
-  const found = [match, findDearestRoute(table, { ...asked, path })];
-  const others = found.filter((one) => isServed(table, one) && !isAsked(one));
+  const found = new Set([match, findDearestRoute(table, { ...asked, path }, match)]);
+  const others = [...found].filter((one) => isServed(table, one) && !isAsked(one));
   return [...others.map(demandsOf), ...elsewhere];
 }
 

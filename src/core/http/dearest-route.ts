@@ -25,8 +25,8 @@ import {
 export function findDearestRoute(
   table: RouteTable,
   asked: { readonly method: string; readonly path: string; readonly hasPublicPlan: boolean },
+  found = findRoute(table, asked.method, asked.path),
 ): RouteMatch {
-  const found = findRoute(table, asked.method, asked.path);
   if (table.paths !== "loose") return found;
   const asksMore = (one: RouteMatch, other: RouteMatch) =>
     whatItAsksMore(demandsOf(one), demandsOf(other), asked.hasPublicPlan) !== undefined;
