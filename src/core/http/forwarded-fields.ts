@@ -53,6 +53,12 @@ const FROM_PROXIES = new Set([
   "cf-connecting-ip",
 ]);
 
+/**
+ * Fields that the gateway writes with what a trusted proxy said in them. No nomination takes that
+ * away: HAProxy passes on what its client nominates.
+ */
+const CONTINUED = new Set(["x-forwarded-for", "x-forwarded-host", "x-forwarded-proto"]);
+
 /** The gateway's own statements about a request, for the backend. */
 export type ForwardedIdentity = {
   readonly requestId: string;
@@ -151,7 +157,8 @@ export function upstreamRequestFields(head: RequestHead, identity: ForwardedIden
   for (let i = 0; i < names.length; i++) {
     const name = names[i] as string;
     const value = rawHeaders[2 * i + 1] as string;
-    if (HOP_BY_HOP.has(name) || (nominates && dropped.has(name))) continue;
+    if (HOP_BY_HOP.has(name)) continue;
+    if (nominates && dropped.has(name) && !CONTINUED.has(name)) continue;
     if (isOurs(name) || identity.keyHeaders.includes(name)) continue;
     if (isMisread(name, identity.keyHeaders)) continue;
     if (identity.readsAnswer && name === "accept-encoding") continue;

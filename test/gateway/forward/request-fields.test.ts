@@ -142,12 +142,16 @@ test("a trusted proxy's are believed: For is appended to, Proto and Host go on",
       ["X-Forwarded-Proto", "https"],
       ["X-Forwarded-Host", "shop.test"],
       ["Forwarded", "for=1.2.3.4"],
+      // HAProxy passes on what its client nominates.
+      ["Connection", "X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, X-Real-IP"],
+      ["X-Real-IP", "1.2.3.4"],
     ],
   });
   assert.deepEqual(values(seen, "x-forwarded-for"), ["1.2.3.4, 5.6.7.8, 127.0.0.1"]);
   assert.deepEqual(values(seen, "x-forwarded-proto"), ["https"]);
   assert.deepEqual(values(seen, "x-forwarded-host"), ["shop.test"]);
   assert.deepEqual(values(seen, "forwarded"), ["for=1.2.3.4"]);
+  assert.deepEqual(values(seen, "x-real-ip"), []);
 });
 
 test("X-Request-Id is ours, on the response too; the client's goes on as X-Client-Request-Id", async () => {
