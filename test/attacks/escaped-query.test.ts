@@ -28,6 +28,9 @@ const ANSWERS: Readonly<Record<string, number | OperationName>> = {
   "files/secret%3fadmin=1": 400,
   "files/%73ecret%3F?a=b": 400,
   "files/list.json%3F": 400,
+  "files/secret%23": 400,
+  "files/secret%23a%3F": 400,
+  "files/x%23": "file",
   "files/list.json": "list",
   "files/x%3F": "file",
   "files/x?secret%3F": "file",
@@ -35,7 +38,7 @@ const ANSWERS: Readonly<Record<string, number | OperationName>> = {
   "users/all%3F": "all",
 };
 
-describe("a router that decodes a path before it looks for the query", () => {
+describe("a router that decodes a path before it looks for its end", () => {
   for (const paths of ["exact", "loose"] as const) {
     it(`serves no operation for less than it asks for, with paths: ${paths}`, async () => {
       await using router = await startH3();

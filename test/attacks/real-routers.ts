@@ -5,7 +5,14 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import Fastify from "fastify";
-import { createApp, createRouter, eventHandler, type H3Event, toNodeListener } from "h3";
+import {
+  createApp,
+  createRouter,
+  eventHandler,
+  type H3Event,
+  serveStatic,
+  toNodeListener,
+} from "h3";
 import { type RunningProcess, startProgram } from "../support/gateway/processes.ts";
 import { eventually } from "../support/poll.ts";
 import { freePort } from "../support/redis/redis.ts";
@@ -40,7 +47,7 @@ export async function startFastify(isLoose: boolean): Promise<RealRouter> {
   return { origin, [Symbol.asyncDispose]: () => app.close() };
 }
 
-/** H3 as Nuxt and Nitro serve with it, which knows no text beside a parameter. */
+/** H3 as Nuxt and Nitro serve with it, which knows no text beside a parameter. One path is a file. */
 export async function startH3(): Promise<RealRouter & { readonly seen: readonly unknown[] }> {
   const router = createRouter();
   for (const [name, template] of Object.entries(TEMPLATES)) {
@@ -54,9 +61,13 @@ export async function startH3(): Promise<RealRouter & { readonly seen: readonly 
       ),
     );
   }
+  const files = eventHandler(async (event) => {
+    const getMeta = (path: string) => (path === TEMPLATES.secret ? {} : undefined);
+    await serveStatic(event, { getMeta, getContents: () => "secret", fallthrough: true });
+  });
   const seen: unknown[] = [];
   const onRequest = (event: H3Event) => void seen.push(event.path);
-  const server = createServer(toNodeListener(createApp({ onRequest }).use(router)));
+  const server = createServer(toNodeListener(createApp({ onRequest }).use(files).use(router)));
   await once(server.listen(0, "127.0.0.1"), "listening");
   const close = async () => {
     server.closeAllConnections();

@@ -28,7 +28,7 @@ type AskedRoute = {
 /**
  * Whether some routers find another route for the path, one that asks for something else
  * (docs/reference/edge.md#target). With `exact` they do so only for templates with a literal beside
- * a name, and for an escaped question mark.
+ * a name, and for an escaped "?" or "#".
  */
 export function isAmbiguousRoute(table: RouteTable, asked: AskedRoute): boolean {
   const { path, match, hasPublicPlan } = asked;

@@ -7,7 +7,7 @@ const NONE: readonly string[] = [];
 const TRIMMED = /(?:\.|%20)(?:\/|$)/;
 
 /** The characters that paths have if some routers read them otherwise. */
-const READ_OTHERWISE = { exact: /%3F/, loose: /[.;%]/ } as const;
+const READ_OTHERWISE = { exact: /%(?:3F|23)/, loose: /[.;%]/ } as const;
 
 /** Whether some routers may read the path otherwise. Most paths are judged with this one look. */
 export function mayBeReadOtherwise(path: string, paths: PathMatching): boolean {
@@ -30,14 +30,17 @@ export function otherReadings(
 }
 
 /**
- * H3 up to 1 decodes what is forwarded of a path, reads it up to the first "?", and ignores a slash
- * at the end of that.
+ * H3 up to 1 decodes what is forwarded of a path, reads it up to the first "?", for its static files
+ * also up to the first "#", and ignores a slash at the end of that.
  */
 function withoutEscapedQuery(path: string, stripPrefix: string): readonly string[] {
-  const start = path.indexOf("%3F", strippedLength(path, stripPrefix));
-  if (start === -1) return NONE;
-  const cut = path.slice(0, start);
-  return cut.endsWith("/") ? [cut, cut.slice(0, -1)] : [cut];
+  const start = strippedLength(path, stripPrefix);
+  return ["%3F", "%23"].flatMap((escaped) => {
+    const end = path.indexOf(escaped, start);
+    if (end === -1) return NONE;
+    const cut = path.slice(0, end);
+    return cut.endsWith("/") ? [cut, cut.slice(0, -1)] : cut;
+  });
 }
 
 /** Fastify up to 4 reads what is forwarded of a path up to the first ";". */
