@@ -63,16 +63,14 @@ function isReadAsMore(table: RouteTable, asked: AskedRoute): boolean {
 
 /**
  * The demands on what a path is read as, here and by other routers, with those that heed how it is
- * spelled. The operation of the path that was asked for is left out.
+ * spelled.
  */
 function demandsOfReading(table: RouteTable, asked: AskedRoute, path: string): readonly Demands[] {
   const match = findRoute(table, asked.method, path);
   const elsewhere = demandsElsewhere(table, { ...asked, path, match });
-  const isAsked = ({ operation }: RouteMatch) =>
-    operation !== undefined && operation.template === asked.match.template;
   const found = new Set([match, findDearestRoute(table, { ...asked, path }, match)]);
-  const others = [...found].filter((one) => isServed(table, one) && !isAsked(one));
-  return [...others.map(demandsOf), ...elsewhere];
+  const served = [...found].filter((one) => isServed(table, one));
+  return [...served.map(demandsOf), ...elsewhere];
 }
 
 /** A last segment that begins with ";" is nothing to servlets, and a name to Express. */

@@ -187,6 +187,7 @@ describe("A path is ambiguous", () => {
       ...[operation("/v1/{x}", { cost: 2 }), operation("/v1/token", { cost: 5 })],
       ...[operation("/v1/{x}/{y}", { cost: 2 }), operation("/v1/cheap", { cost: 1 })],
       ...[operation("/v1/a%3F", { cost: 1 }), operation("/v1/end/", { cost: 9 })],
+      operation("/v1/a/b/c/{free}", { cost: 0 }),
     ];
     for (const paths of ["exact", "loose"] as const) {
       const table = tableOf(operations, paths);
@@ -203,6 +204,7 @@ describe("A path is ambiguous", () => {
       }
       assert.equal(isAmbiguous(table, "/v1/token%3F", "POST"), false);
     }
+    assert.equal(isAmbiguous(tableOf(operations), "/v1/cheap/;%3F"), false, "; is a letter");
     const loose = tableOf(operations, "loose");
     for (const path of ["TOKEN%3F", "to%E2%84%AAen%3F", "token;a%3F/x"]) {
       assert.equal(isAmbiguous(loose, `/v1/${path}`), true, path);
@@ -214,6 +216,11 @@ describe("A path is ambiguous", () => {
     };
     assert.equal(isAmbiguous(undescribed, "/v1/dear%3F"), true);
     assert.equal(isAmbiguous(undescribed, "/v1/other%3F"), false);
+    const stripped = tableOf([operation("/a%3F/{x}"), operation("/a%3F/token", { cost: 2 })]);
+    const asked = { method: "GET", path: "/a%3F/token%3F", hasPublicPlan: false };
+    const based = { ...stripped, basePath: "/a?" };
+    const match = findRoute(based, "GET", asked.path);
+    assert.equal(isAmbiguousRoute(based, { ...asked, match, stripPrefix: "/a%3F" }), true);
   });
 
   // Fastify up to 4 and h3 up to 1 heed case, and read no further than ";" or an escaped "?".
@@ -228,6 +235,14 @@ describe("A path is ambiguous", () => {
     for (const path of ["cheap;/x", "cheap%3F/x"]) {
       assert.equal(isAmbiguous(tableOf(operations, "loose"), `/v1/${path}`), false, path);
     }
+    const each = tableOf(
+      [
+        ...[operation("/v1/{x}", { cost: 3 }), operation("/v1/{x}/{y}", { cost: 3 })],
+        operation("/v1/scoped", { scopes: [["a"]] }),
+      ],
+      "loose",
+    );
+    assert.equal(isAmbiguous(each, "/v1/SCOPED;/x"), true, "of two that ask for each its own");
   });
 
   it("and not otherwise", () => {

@@ -41,6 +41,15 @@ describe("a connection that begins with the PROXY protocol", () => {
     });
   }
 
+  it("and no other unknown method is", async () => {
+    await using client = await openClient(house.port);
+    client.write("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    const [answer] = await client.responses(["GET"]);
+    assert.equal(answer?.status, 501);
+    assert.doesNotMatch(String(answer.body), /PROXY/);
+    await client.ended;
+  });
+
   it("keeps the law", () => house.law());
 });
 
