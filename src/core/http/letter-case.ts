@@ -5,7 +5,7 @@ import type { RouteRule, RouteTable } from "./route.ts";
 /** The first octet of an escaped letter that ASCII lacks. */
 const BEYOND_ASCII = /%[C-F]/;
 const ESCAPED_LETTERS = /(?:%[89A-F][0-9A-F])+/g;
-/** What is outside of the names of a template, in which a "%" is no escape. */
+/** The text of a template outside of its names, in which a "%" is no escape. */
 const LITERAL = /[^{}]+(?![^{}]*\})/g;
 
 /** Whether a path in its normal form has letters whose case `paths: loose` heeds. */
