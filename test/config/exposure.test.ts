@@ -203,7 +203,7 @@ describe("check warns of a history that is too short to bill a month", () => {
       if (isWarned)
         assert.match(
           warnings[0] ?? "",
-          /^3:1: The history is too short to bill a month of plan free/,
+          /^3:1: The history is too short to bill a month of plan free while the next one lasts: /,
         );
     });
   }

@@ -111,7 +111,7 @@ class UnknownOverage {
     const others = this.#accounts - 1;
     const and = others === 0 ? "" : ` and ${formatCount(others, "other account")}`;
     terminal.err(
-      `Missing: overage of ${account}${and}: ${overageUnknown}. Set history to 62d or more, and the next months can be billed\n`,
+      `Missing: overage of ${account}${and}: ${overageUnknown}. With history of 62d or more a month can be billed while the next one lasts\n`,
     );
     return EXIT_FAILURE;
   }

@@ -194,7 +194,7 @@ function warnOfShortHistory({ history, plans }: Draft, findings: Findings): void
   if (billed === undefined) return;
   findings.warning(
     ["history"],
-    `The history is too short to bill a month of plan ${billed[0]}: its first days may be gone when the month is over, and then its overage is not told; set 62d or more`,
+    `The history is too short to bill a month of plan ${billed[0]} while the next one lasts: its first days may be gone, and then its overage is not told; set 62d or more`,
   );
 }
 

@@ -243,7 +243,7 @@ describe("usage by day", () => {
     assert.equal(csv.status, 1);
     assert.match(
       csv.err,
-      /^Missing: overage of \S+ and 1 other account: days of its month before 2026-12-06 are no longer kept\. Set history to 62d or more, [^\n]+\n$/,
+      /^Missing: overage of \S+ and 1 other account: days of its month before 2026-12-06 are no longer kept\. With history of 62d or more a month can be billed while the next one lasts\n$/,
     );
     const json = await runVerb([...month, "--json"]);
     const rows = jsonOf<DayReport[]>(json).filter(({ account }) => account === young.account);
