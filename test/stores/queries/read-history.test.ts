@@ -95,6 +95,16 @@ describe("the overage of a month", () => {
     }
   });
 
+  it("is told as long as the oldest day that is kept is the first one of the month", async () => {
+    assert.equal(sumOf(await december(35, 1, 0)), 24);
+    assert.equal(sumOf(await december(34, 1, 0)), Number.NaN);
+  });
+
+  it("is not told of an account that began on the oldest day, by a clock that may be ahead", async () => {
+    assert.equal(sumOf(await december(30, 6, Date.UTC(2026, 11, 6))), Number.NaN);
+    assert.equal(sumOf(await december(30, 6, Date.UTC(2026, 11, 7))), Number.NaN);
+  });
+
   it("is told of an account that began after the days that are no longer kept", async () => {
     const rows = await december(30, 7, Date.UTC(2026, 11, 7));
     assert.deepEqual([rows.length, sumOf(rows)], [25, 0]);
