@@ -105,6 +105,10 @@ describe("the overage of a month", () => {
     assert.equal(sumOf(await december(30, 6, Date.UTC(2026, 11, 7))), Number.NaN);
   });
 
+  it("is not told of an account that was there before and used nothing on the days that are left", async () => {
+    assert.equal(sumOf(await december(30, 7, 0)), Number.NaN);
+  });
+
   it("is told of an account that began after the days that are no longer kept", async () => {
     const rows = await december(30, 7, Date.UTC(2026, 11, 7));
     assert.deepEqual([rows.length, sumOf(rows)], [25, 0]);
