@@ -93,7 +93,8 @@ signed in the same way, in messages of their own: up to 100 [CloudEvents 1.0](ht
   \`storePrefix\`: a receiver that remembers both counts no unit twice, and none of [another store](../billing.md) too few.
   \`subject\` is the account, \`time\` the last second of the day, and \`data\` a row of the [history](history.md#days).
 - \`overage\` is there where a plan includes units of a month: the units of the day above them, counted from the first
-  day of the month of the account, by the plan of that day. \`usage --month\` counts a whole month by the plan of its last day, which
+  day of the month of the account, by the plan of that day. Where days of that month are [no longer kept](history.md#overage),
+  \`overageUnknown\` is there in its place, and tells why. \`usage --month\` counts a whole month by the plan of its last day, which
   differs where the plan changed.
 - \`meters\` is there where the account used any: the units of each [meter](meters.md), such as \`{"tokens":81000}\`.
 - They are read from the history when they are sent and held nowhere. What the receiver has acknowledged with a status of
