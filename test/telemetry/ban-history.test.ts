@@ -75,11 +75,11 @@ it("a ban is told in whole seconds, its end rounded up and its beginning down, a
   assert.deepEqual(told(), [[AT_S, AT_S + 60, AT_S + 2, AT_S]]);
 });
 
-it("a ban that another one replaced is told as replaced when that one began, and a lift of the second ends none before it", () => {
+it("a ban that one by hand replaced is told as replaced when that one began, and a lift of the second ends none before it", () => {
   const bans = loggedBans();
   const owner = { msg: "event", account: "acme", env: "production" };
   const ban = (atS: number, lengthS: number, more: object = {}) => {
-    const ends = { window: "day", until: AT_S + atS + lengthS, offences: 0 };
+    const ends = { window: "day", until: AT_S + atS + lengthS, offences: 0, imposed: true };
     bans.event({ ...owner, kind: "ban", ...ends, decidedAt: (AT_S + atS) * 1_000 + 400, ...more });
   };
   const lift = (atS: number) => {
@@ -99,8 +99,44 @@ it("a ban that another one replaced is told as replaced when that one began, and
   assert.deepEqual(told(), [[0, 100, undefined], [60, undefined, undefined], second, second]);
   lift(200);
   ban(300, 600);
+  ban(901, 600);
   const lifted = [100, undefined, 201];
-  const third = [300, undefined, undefined];
+  const [third, fourth] = [300, 901].map((atS) => [atS, undefined, undefined]);
   const first = [0, 100, undefined];
-  assert.deepEqual(told(), [first, [60, undefined, undefined], lifted, lifted, third]);
+  assert.deepEqual(told(), [first, [60, undefined, undefined], lifted, lifted, third, fourth]);
+});
+
+it("a ban during which another was earned is told without an early end: both hold, or its lift is not known", () => {
+  const bans = loggedBans();
+  const owner = { msg: "event", account: "acme", env: "production" };
+  for (const atS of [AT_S, AT_S + 10]) {
+    const ends = { window: "day", until: atS + 60, offences: 1, strikes: [atS] };
+    bans.event({ ...owner, kind: "ban", ...ends, decidedAt: atS * 1_000 });
+  }
+  bans.event({ ...owner, kind: "ban_lifted", decidedAt: (AT_S + 20) * 1_000 });
+  const told = bans.of({ account: "acme", environment: "production" });
+  assert.deepEqual(
+    told.map(({ replaced, lifted }) => [replaced, lifted]),
+    [
+      [undefined, undefined],
+      [undefined, AT_S + 20],
+    ],
+  );
+});
+
+it("20,000 bans of one account are told in a time that grows with their number alone", () => {
+  const timeMs = (count: number) => {
+    const bans = loggedBans();
+    const owner = { msg: "event", account: "acme", env: "production" };
+    for (let i = 0; i < count; i++) {
+      const ends = { window: "day", until: AT_S + i * 60 + 50, offences: 1, strikes: [AT_S] };
+      bans.event({ ...owner, kind: "ban", ...ends, decidedAt: (AT_S + i * 60) * 1_000 });
+    }
+    const from = process.cpuUsage();
+    assert.equal(bans.of({ account: "acme", environment: "production" }).length, count);
+    return process.cpuUsage(from).user / 1_000;
+  };
+  timeMs(2_000);
+  const few = Math.max(1, timeMs(2_000));
+  assert.ok(timeMs(20_000) < 40 * few + 100, "ten times as many");
 });

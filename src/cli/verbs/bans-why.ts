@@ -3,7 +3,7 @@ import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-contex
 import type { BanInForce, BanReasons, LostBan } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
-import type { BanHistory } from "../../telemetry/history/ban-history.ts";
+import { type BanHistory, placeOfNext } from "../../telemetry/history/ban-history.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
 import type { OperationResult } from "../access/account-operations.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
@@ -133,9 +133,13 @@ function fetchBans(config: Config, id: string, origin: string | undefined) {
 
 /** Removes repeats: an event may be in a log and in a gateway. Oldest first. */
 function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
-  // If two tell the same ban and only one knows of its early end, that one is the last.
-  const early = ({ lifted, replaced }: BanRecord) => replaced ?? lifted;
-  const byEnd = bans.toSorted((a, b) => (early(a) ?? 0) - (early(b) ?? 0));
+  const early = ({ lifted, replaced }: BanRecord) => lifted ?? replaced;
+  // If two tell the same ban and only one knows of its early end, that one is the last, and one that
+  // knows of a lift before one that does not: a later lift is given to the next ban.
+  const isLifted = ({ lifted }: BanRecord) => Number(lifted !== undefined);
+  const byEnd = bans.toSorted((a, b) => {
+    return isLifted(a) - isLifted(b) || (early(a) ?? 0) - (early(b) ?? 0);
+  });
   const known = new Map(byEnd.map((ban) => [nameOf(ban), ban]));
   // If two begin in one second, that which ended early was the first.
   const endOf = (ban: BanRecord) => early(ban) ?? ban.until;
@@ -143,24 +147,21 @@ function withoutRepeats(bans: readonly BanRecord[]): BanRecord[] {
 }
 
 /**
- * The bans, oldest first, each replaced by the next one and lifted if it was in force then, although
- * no single gateway knows both bans, or a ban and its lift.
+ * The bans, oldest first, each replaced by the next one if people imposed that, and a lift given to the
+ * last ban before it, although no single gateway knows both bans, or a ban and its lift.
  */
 function withReplaced(bans: readonly BanRecord[]): BanRecord[] {
   const told = [...bans];
-  for (const [i, { lifted, ...ban }] of bans.entries()) {
-    if (ban.observed || ban.replaced !== undefined) continue;
+  for (const [i, { lifted, ...ban }] of told.entries()) {
+    if (ban.observed) continue;
+    const place = placeOfNext(told, i);
+    const next = told[place];
     // A ban in the second of a lift began after it, because instants are whole seconds.
-    const isInside = ({ observed, at }: BanRecord) => {
-      return !observed && at > ban.at && (lifted === undefined ? at < ban.until : at + 1 < lifted);
-    };
-    const next = bans.find(isInside);
-    if (next === undefined) continue;
-    told[i] = { ...ban, replaced: next.at };
-    if (lifted === undefined) continue;
-    const last = bans.findLastIndex(isInside);
-    const inForce = told[last] as BanRecord;
-    if (inForce.until >= lifted) told[last] = { lifted, ...inForce };
+    if (next && (lifted === undefined ? next.at < ban.until : next.at + 1 < lifted)) {
+      const isReplaced = next.imposed && next.at < ban.until;
+      told[i] = { ...(isReplaced && { replaced: next.at }), ...ban };
+      if (lifted !== undefined) told[place] = { lifted, ...next };
+    } else if (lifted !== undefined && lifted > ban.until) told[i] = ban;
   }
   return told;
 }

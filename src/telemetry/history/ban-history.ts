@@ -26,7 +26,7 @@ export class BanHistory {
   of(owner: AccountOf): BanRecord[] {
     const lifts = this.#lifts.filter((lift) => isOf(lift, owner));
     const bans = this.#bans.filter((ban) => isOf(ban, owner)).sort((a, b) => a.at - b.at);
-    return bans.map((ban) => inWholeSeconds(withEnd(ban, bans, lifts)));
+    return bans.map((ban, i) => inWholeSeconds(withEnd(ban, bans[placeOfNext(bans, i)], lifts)));
   }
 
   /** An account with a ban that has this id. */
@@ -45,14 +45,30 @@ function isOf(one: AccountOf, { account, environment }: AccountOf): boolean {
   return one.account === account && one.environment === environment;
 }
 
-/** The ban with the first lift inside it, or else with the first of the later bans inside it. */
-function withEnd(ban: BanRecord, bans: readonly BanRecord[], lifts: readonly BanLift[]): BanRecord {
+/** The place of the first ban in force that began after the one at `place`, in a list with the oldest first. */
+export function placeOfNext(bans: readonly BanRecord[], place: number): number {
+  const { at } = bans[place] as BanRecord;
+  let next = place + 1;
+  // An observed ban ends none. One that begins at the same instant may be the same, read twice.
+  const isPassed = (ban: BanRecord) => ban.observed || ban.at === at;
+  while (next < bans.length && isPassed(bans[next] as BanRecord)) next += 1;
+  return next;
+}
+
+/**
+ * The ban with the first lift between it and the next one, or with the next one if that replaced it:
+ * one that was earned begins beside another that a gateway knows, or after a lift that is not known.
+ */
+function withEnd(
+  ban: BanRecord,
+  next: BanRecord | undefined,
+  lifts: readonly BanLift[],
+): BanRecord {
   if (ban.observed) return ban;
-  const next = bans.find(({ at, observed }) => !observed && at > ban.at && at < ban.until);
-  const end = next?.at ?? ban.until;
+  const end = Math.min(ban.until, next?.at ?? ban.until);
   const inside = lifts.map(({ at }) => at).filter((at) => at >= ban.at && at < end);
   if (inside.length > 0) return { ...ban, lifted: Math.min(...inside) };
-  return next === undefined ? ban : { ...ban, replaced: next.at };
+  return next?.imposed && next.at < ban.until ? { ...ban, replaced: next.at } : ban;
 }
 
 /** The end of something is rounded up and its beginning down (docs/reference/commands.md#json). */

@@ -9,7 +9,7 @@ export type BanRecord = {
   readonly until: number;
   /** When people lifted the ban, before its end. */
   readonly lifted?: number;
-  /** When the next ban of the account began, if that was before the end of this one: its `at`. */
+  /** When people imposed the next ban of the account, before the end of this one: its `at`. */
   readonly replaced?: number;
   readonly offences: number;
   /** The ban was only announced: `bans.observe` was on, and no request was refused for it. */

@@ -130,6 +130,52 @@ describe("what only logs tell", () => {
     ]);
   });
 
+  it("of a ban that was lifted before the next one says so, also if a gateway that lacks the lift tells it as replaced", async () => {
+    const first = { at: AT_S, until: AT_S + 3_600, imposed: true };
+    const told = [
+      { ...first, replaced: AT_S + 50 },
+      { ...first, at: AT_S + 50, until: AT_S + 900 },
+      { ...first, at: AT_S + 90, until: AT_S + 600 },
+    ];
+    await using admin = await openAdmin((response) => {
+      const bans = told.map((one) => ({ window: "day", offences: 0, strikes: [], ...one }));
+      send(response, 200, { account: "acme", bans });
+    });
+    const lift = (atS: number) => {
+      return ban(Math.floor(atS), 0, { kind: "ban_lifted", decidedAt: atS * 1_000 });
+    };
+    const lines = [ban(first.at, first.until, { imposed: true })];
+    const ends = async (liftS: number) => {
+      const args = `bans why acme --admin ${admin.origin}`;
+      const { out } = await says(args, ...lines, lift(liftS));
+      return out.match(/(?<=but )\S+|imposed by hand$|by the day.*/gm)?.join(" ");
+    };
+    const until = "imposed by hand";
+    const [lifted, replaced] = ["lifted imposed by hand", "replaced imposed by hand"];
+    assert.equal(await ends(AT_S + 40), `${lifted} ${replaced} ${until}`);
+    assert.equal(await ends(AT_S + 70), `${replaced} ${lifted} ${until}`);
+    assert.equal(await ends(AT_S + 100), `${replaced} ${replaced} ${lifted}`);
+    // The second is over when the third begins.
+    told[1] = { ...first, at: AT_S + 50, until: AT_S + 80 };
+    assert.equal(await ends(AT_S + 100), `${replaced} ${until} ${lifted}`);
+    told.pop();
+    assert.equal(await ends(AT_S + 100), `${replaced} ${until}`);
+    // A lift in the second in which the next ban began came before it.
+    assert.equal(await ends(AT_S + 50.5), `${lifted} ${until}`);
+    told[1] = { ...first, at: AT_S + 50, until: AT_S + 80, imposed: false };
+    assert.equal(await ends(AT_S + 100), `${until} by the day limit, offence 0`);
+    // The second began in the second of the first, and the third replaced the second.
+    told.splice(
+      0,
+      2,
+      { ...first, replaced: AT_S },
+      { ...first, until: AT_S + 900, replaced: AT_S + 9 },
+    );
+    told.push({ ...first, at: AT_S + 9, until: AT_S + 50 });
+    const { out } = await says(`bans why acme --admin ${admin.origin}`, ...lines);
+    assert.deepEqual(out.match(/(?<=replaced .*:)\d+(?=Z)/g), ["00", "09"]);
+  });
+
   it("is nothing of an account that no line names, and why the store does not tell either is said", async () => {
     const { status, out, err } = await says("bans why nobody", REFUSED);
     assert.deepEqual([status, out], [1, ""]);
