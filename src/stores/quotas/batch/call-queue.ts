@@ -83,39 +83,37 @@ export function waitForDecision(merged: MergedRequest): Promise<ChargeResult | S
  * all buckets take seconds. The store is asked all the same, for the refusals that follow.
  */
 export function boundTurn(
-  { strikes }: CallQueue,
+  queue: CallQueue,
   merged: MergedRequest,
   waitMs: number,
   late: () => void,
 ): void {
   setTimeout(() => {
-    const at = strikes.indexOf(merged);
+    const at = queue.strikes.indexOf(merged);
     if (at < 0) return;
     const quotaRequest = { ...merged.quotaRequest, strikesOnly: true };
-    strikes[at] = { ...merged, quotaRequest, waiting: [] };
+    queue.strikes[at] = { ...merged, quotaRequest, waiting: [] };
     late();
   }, waitMs);
 }
 
 /**
- * The requests of the next call, at most `room`: the queue in its order, then strikes, while they
- * share the policy, which is that of the first one unless it is given.
+ * The requests of the next call, at most `room`: the queue in its order, then strikes. They share the
+ * policy, which is that of the first one unless it is given. Strikes under others do not hold them up.
  */
 export function takeBatch(
   queue: CallQueue,
   room = CALL_ACCOUNTS_MAX,
   { bans } = firstOf(queue),
 ): MergedRequest[] {
-  const taken: MergedRequest[] = [];
-  for (const source of [queue.requests, queue.strikes]) {
-    let count = 0;
-    for (const merged of source) {
-      if (taken.length >= room || !samePolicy(merged.quotaRequest.bans, bans)) break;
-      taken.push(merged);
-      count += 1;
-    }
-    source.splice(0, count);
-  }
+  const fits = ({ quotaRequest }: MergedRequest) => samePolicy(quotaRequest.bans, bans);
+  const end = queue.requests.findIndex((merged) => !fits(merged));
+  const taken = queue.requests.splice(0, Math.min(room, end < 0 ? room : end));
+  queue.strikes = queue.strikes.filter((merged) => {
+    const isLeft = taken.length >= room || !fits(merged);
+    if (!isLeft) taken.push(merged);
+    return isLeft;
+  });
   // A Map that grows and is emptied over and over keeps garbage alive (docs/decisions/hot-path.md).
   if (queue.requests.length === 0) queue.open = new Map();
   for (const { id } of queue.open.size > 0 ? taken : []) queue.open.delete(id);

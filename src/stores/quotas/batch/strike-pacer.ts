@@ -60,6 +60,6 @@ export class StrikePacer {
       this.#queues.set(queue.number, queue);
       this.#options.flush(queue);
     }
-    if (waiting.length > 1 || queue === undefined) this.start();
+    if (waiting.some(({ strikes }) => strikes.length > 0)) this.start();
   }
 }

@@ -39,6 +39,14 @@ describe("the next call", () => {
     assert.deepEqual(ids(), ["b", "t"]);
   });
 
+  it("takes the strikes of its policy from between those of another, which keep their order", () => {
+    const queue = newQueue(0);
+    for (const id of ["s", "x", "t", "y", "u"])
+      queue.strikes.push(asked(id, id < "v" ? DEFAULT_BANS : undefined));
+    const ids = (room?: number) => takeBatch(queue, room).map(({ id }) => id);
+    assert.deepEqual([ids(2), ids(), ids()], [["s", "t"], ["x", "y"], ["u"]]);
+  });
+
   it("takes no more than there is room for, and nothing under another policy than that of the round", () => {
     const queue = newQueue(0);
     const other = { ...DEFAULT_BANS, strikes: DEFAULT_BANS.strikes + 1 };

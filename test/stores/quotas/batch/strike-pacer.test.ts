@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { account } from "../redis/redis-kit.ts";
-import { called, exhaust, openBatch, quotaRequest, spent } from "./queue-kit.ts";
+import { banAtOnce, called, exhaust, openBatch, quotaRequest, spent } from "./queue-kit.ts";
 
 describe("strikes that wait for their turns", () => {
   it("are those of the other lanes first, though the one that went has more meanwhile", async () => {
@@ -19,6 +19,25 @@ describe("strikes that wait for their turns", () => {
       house.calls.map(({ names }) => names),
       [["a1"], ["a2"], ["a1"]],
     );
+  });
+
+  it("under two policies go in two turns, though no other refusal follows", async () => {
+    using house = openBatch();
+    for (const name of ["a1", "b1", "c1"])
+      await exhaust(house, name, name === "b1" ? { ...quotaRequest, bans: undefined } : banAtOnce);
+    house.calls.length = 0;
+    const strikes = [house.batch.charge(account("a1"), banAtOnce)];
+    const other = { window: "hour", limit: 3, part: { id: "op", name: "op" } } as const;
+    const limits = [other, ...quotaRequest.limits];
+    const asked = house.batch.charge(account("b1"), { ...quotaRequest, limits, bans: undefined });
+    strikes.push(house.batch.charge(account("c1"), banAtOnce));
+    await called(house, 2);
+    assert.deepEqual(
+      house.calls.map(({ names }) => names),
+      [["a1", "c1"], ["b1"]],
+    );
+    for (const call of house.calls) call.answer();
+    await Promise.all([asked, ...strikes]);
   });
 
   it("are noted by the store when one was sent alone, so that the next one counts itself", async () => {
