@@ -1,5 +1,5 @@
 import type { QuotaDecision, QuotaRequest } from "../../../core/quota/decide.ts";
-import { type AccountRef, accountId } from "../account-ref.ts";
+import { type AccountRef, accountId, isAddressAccount } from "../account-ref.ts";
 import type { LostCount } from "../count-corrections.ts";
 import type { ChargeResult, StoreUnavailable } from "../quota-store.ts";
 import { cacheDecision, type PacedKind, type RoundTrip } from "./cached-decision.ts";
@@ -96,7 +96,9 @@ export class Batcher {
   #sendPaced({ id, accountRef, quotaRequest, cached }: KnownRefusal, kind: PacedKind) {
     const { decisionCache, outage } = this.#options;
     const queue = this.#rounds.queueOf(accountRef);
-    const full = queue.strikes.length >= CALL_ACCOUNTS_MAX;
+    // Client addresses, of which anyone may have any number, leave half of the places to accounts.
+    const places = isAddressAccount(accountRef) ? CALL_ACCOUNTS_MAX / 2 : CALL_ACCOUNTS_MAX;
+    const full = queue.strikes.length >= places;
     if (cached.refusal?.pending !== undefined || full || outage.isAway(queue.number))
       return this.#refused(accountRef, cached, quotaRequest);
     if (cached.refusal !== undefined) cached.refusal.pending = kind;

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import type { QuotaRequest } from "../../../../src/core/quota/decide.ts";
 import { account } from "../redis/redis-kit.ts";
 import { banAtOnce, called, exhaust, openBatch, quotaRequest, spent } from "./queue-kit.ts";
 
@@ -38,6 +39,23 @@ describe("strikes that wait for their turns", () => {
     );
     for (const call of house.calls) call.answer();
     await Promise.all([asked, ...strikes]);
+  });
+
+  it("have a place beside the asks of any number of client addresses", async () => {
+    using house = openBatch();
+    const asked = { ...quotaRequest, bans: undefined };
+    const charge = (name: string, one: QuotaRequest) => house.batch.charge(account(name), one);
+    const names = Array.from({ length: 256 }, (_, i) => `addr:${i}`);
+    for (const name of [names[0] as string, "own"]) await exhaust(house, name, asked);
+    const first = names.map((name) => charge(name, asked));
+    await called(house, 3);
+    house.calls[2]?.answer();
+    await Promise.all(first);
+    const own = { window: "hour", limit: 3, part: { id: "op", name: "op" } } as const;
+    const unknown = { ...asked, limits: [own, ...quotaRequest.limits] };
+    for (const name of [...names, "own"]) void charge(name, unknown);
+    await called(house, 4);
+    assert.ok(house.calls[3]?.names.includes("own"));
   });
 
   it("are noted by the store when one was sent alone, so that the next one counts itself", async () => {
