@@ -78,8 +78,9 @@ function keptPage(first) {
 }
 
 /** That there are no entries is not known of the parts that are missing. */
-function drawKnown(items, missing, draw) {
-  return (items.length > 0 || missing === null) && draw(items);
+function contentOf({ items, missing, pages, draw }) {
+  const entries = (items.length > 0 || missing === null) && draw(items);
+  return [entries, pages, missing !== null && without(missing)];
 }
 
 /**
@@ -122,10 +123,9 @@ export function pagedList({ api, path, draw, rows = 50, onTotal = () => {} }) {
     if (text === shown && !hasEnded(element)) return;
     shown = text;
     trail = [...trail.slice(0, at + 1), ...(next === undefined ? [] : [next])];
-    const drawAll = () => {
-      const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
-      fill(element, drawKnown(items, missing, draw), pages, missing !== null && without(missing));
-    };
+    // Another page may be asked for before it is drawn.
+    const pages = (next !== undefined || at > 0) && pagerHere({ items, next, total });
+    const drawAll = () => fill(element, contentOf({ items, missing, pages, draw }));
     if (turned === 0) return void whenUnselected(element, drawAll);
     drawAll();
     focusPager(element, turned);
