@@ -121,13 +121,15 @@ function scrollWhenDrawn(y) {
   growing = new AbortController();
   const { signal } = growing;
   const stop = () => growing.abort();
+  // Keys with these lead through the history and scroll nothing.
+  const act = ({ altKey, metaKey }) => altKey || metaKey || stop();
   const observer = new ResizeObserver(() => {
     scrollTo(0, y);
     if (scrollY >= y) stop();
   });
   observer.observe(main);
   signal.addEventListener("abort", () => observer.disconnect());
-  for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, stop, { signal });
+  for (const kind of ["keydown", "pointerdown", "wheel"]) addEventListener(kind, act, { signal });
   setTimeout(() => signal.aborted || stop(), DRAWN_MS);
 }
 
@@ -138,7 +140,9 @@ addEventListener("hashchange", () => {
 });
 // A browser without this API shows each place from its top.
 globalThis.navigation?.addEventListener("navigate", () => {
-  scrolled.set(globalThis.navigation.currentEntry.key, scrollY);
+  // A view that is left before it was drawn is not where it was scrolled to.
+  const isDrawn = growing?.signal.aborted ?? true;
+  if (isDrawn) scrolled.set(globalThis.navigation.currentEntry.key, scrollY);
 });
 live.onChange(() => {
   showStatus();

@@ -74,6 +74,36 @@ describe("the list of accounts", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("is where it was scrolled to though it was passed on the way back before it was drawn", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ count: 40 });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/bans`);
+    await page.setViewportSize({ width: 800, height: 300 });
+    await page.evaluate("location.hash = '#/accounts'");
+    const links = page.locator("tbody a.id");
+    await links.nth(20).hover();
+    const y = () => page.evaluate<number>("scrollY");
+    const left = await y();
+    await links.nth(20).click();
+    const heading = (name: string | RegExp) =>
+      page.getByRole("heading", { level: 1, name }).waitFor();
+    await heading(/^a_/);
+    const held = Promise.withResolvers<void>();
+    await page.route("**/api/accounts?*", async (route) => {
+      await held.promise;
+      await route.continue();
+    });
+    for (const name of ["Accounts", "Bans"]) {
+      await page.keyboard.press("Alt");
+      await page.goBack();
+      await heading(name);
+    }
+    held.resolve();
+    await page.goForward();
+    await eventually(async () => assert.equal(await y(), left));
+    assert.deepEqual(complaints, []);
+  });
+
   it("is at the page that was turned to after the way back from an account, and after a reload", async () => {
     await using house = await startTestGateway();
     const body = JSON.stringify({ environment: "production", plan: "free", count: 101 });
