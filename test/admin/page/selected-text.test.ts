@@ -95,4 +95,26 @@ describe("text that is selected", () => {
     await page.getByText("51 to 52 of 52", { exact: true }).waitFor({ timeout: 8_000 });
     assert.deepEqual(complaints, []);
   });
+
+  it("lets nothing be drawn that held only while it was selected", async () => {
+    await using house = await startTestGateway();
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/backends`);
+    const drawn = await page.evaluate<string[]>(`(async () => {
+      const { fillFailure, fillOnce } = await import("/page/parts/elements.js");
+      const part = document.getElementById("notes");
+      const show = (text) => fillOnce(part, text, () => [text]);
+      const after = async (draw) => {
+        show("first");
+        getSelection().selectAllChildren(part);
+        show("second");
+        draw();
+        getSelection().removeAllRanges();
+        await new Promise((resolve) => document.addEventListener("selectionchange", resolve));
+        return part.textContent;
+      };
+      return [await after(() => show("first")), await after(() => fillFailure(part, new Error("why")))];
+    })()`);
+    assert.deepEqual(drawn, ["first", "why"]);
+    assert.deepEqual(complaints, []);
+  });
 });
