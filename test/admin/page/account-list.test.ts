@@ -51,6 +51,21 @@ describe("the list of accounts", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("has no key in its address that was typed just before an account was opened", async () => {
+    await using house = await startTestGateway();
+    const { key } = await house.issue({ account: "first" });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.getByRole("link", { name: "first", exact: true }).waitFor();
+    await page.evaluate(`
+      document.getElementById("search").value = ${JSON.stringify(key)};
+      document.querySelector("tbody a.id").click();
+    `);
+    await page.getByRole("heading", { level: 1, name: "first" }).waitFor();
+    await page.goBack();
+    assert.equal(page.url(), `${house.adminUrl}/#/accounts`);
+    assert.deepEqual(complaints, []);
+  });
+
   it("is where it was scrolled to after the way back from an account, and at its top after a link", async () => {
     await using house = await startTestGateway();
     await house.issue({ count: 40 });
