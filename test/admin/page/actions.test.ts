@@ -154,6 +154,19 @@ describe("by keyboard alone", () => {
     assert.deepEqual(notes, [`Ban: until ${first}`, `Ban: until ${second}`]);
   });
 
+  it("a ban is asked for within seconds though the gateway does not tell the one in force", async () => {
+    await using house = await startTestGateway();
+    const { account } = await house.issue();
+    const { page } = await openTab(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByRole("button", { name: "Ban", exact: true }).waitFor();
+    await page.route("**/api/usage/*", () => {});
+    await press(page, "Ban");
+    await page.getByRole("dialog").waitFor({ timeout: 8_000 });
+    await confirm(page, "Ban");
+    await closed(page);
+    assert.equal((await read<unknown[]>(house, "/api/bans")).length, 1);
+  });
+
   it("an account gets limits of its own, which can be changed and taken back", async () => {
     await using house = await startTestGateway();
     const { account } = await house.issue({ limits: { minute: 500 } });

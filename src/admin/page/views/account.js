@@ -24,6 +24,8 @@ import { drawUsage, drawWhy } from "./standing.js";
 const USAGE_EVERY_MS = 2_000;
 /** Reads what no figures tell of: the days, and changes at an older gateway. */
 const ACCOUNT_EVERY_MS = 10_000;
+/** The dialog of a ban opens without the ban that it replaces if a slow store has not told it by then. */
+const BAN_TOLD_MS = 1_000;
 
 /**
  * One account: its state, its keys, and all operations on it. Why it cannot be read is told above
@@ -181,7 +183,10 @@ const ACTS = [
     title: "Ban",
     text: "Its requests are refused with 429 for this time, in place of a ban in force, also if that ends later. It counts as no offence.",
     fields: async ({ account }, api) => {
-      const { ban } = await api.get(`/api/usage/${encodeURIComponent(account)}`).catch(() => ({}));
+      const { ban } = await Promise.race([
+        api.get(`/api/usage/${encodeURIComponent(account)}`).catch(() => ({})),
+        new Promise((resolve) => setTimeout(resolve, BAN_TOLD_MS, {})),
+      ]);
       const replaced = ban ? ` It replaces the ban until ${utc(ban.until)}.` : "";
       const hint = `Such as 10m or 24h.${replaced}`;
       return [
