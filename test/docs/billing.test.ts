@@ -41,7 +41,9 @@ async function startBiller(statusOf: (customer: string) => number) {
   const identifiers: unknown[] = [];
   let tries = 0;
   const server = createServer(async (request, response) => {
-    const body = await text(request);
+    // A receiver that is ended may be in the middle of a question.
+    const body = await text(request).catch(() => undefined);
+    if (body === undefined) return;
     const isForm = request.headers["content-type"] === "application/x-www-form-urlencoded";
     const form = new URLSearchParams(body);
     const customer = isForm ? form.get("payload[stripe_customer_id]") : JSON.parse(body).subject;

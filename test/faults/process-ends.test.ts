@@ -197,8 +197,12 @@ for (const [place, inFront, left] of [
     const pid = () =>
       inFront.length === 0 ? (child.pid as number) : firstChildOf(child.pid as number);
     t.onTestFinished(() => {
+      if (child.exitCode !== null || child.signalCode !== null) return;
+      // While what is in front of it is there: without it the gateway is found by nothing, and 0
+      // would be this process and all that run with it.
+      const running = pid();
+      if (running > 0) process.kill(running, "SIGKILL");
       child.kill("SIGKILL");
-      if (child.exitCode === null && child.signalCode === null) process.kill(pid(), "SIGKILL");
     });
     closeSync(descriptor);
     await eventually(() => assert.match(readFileSync(log, "utf8"), /"msg":"serving"/), {

@@ -112,7 +112,7 @@ test("2.2 1 GB body: infinite-body: 300 MiB more of an endless body raise the le
   const url = (serving.urls as { production: string }).production;
   const port = Number(new URL(url).port);
 
-  const client = connect(port, "127.0.0.1");
+  const client = connect(port, "127.0.0.1").on("error", () => {});
   client.write(requestBytes({ key }));
   const early = await leastWhileReading(client, child.pid);
   const late = await leastWhileReading(client, child.pid);

@@ -64,6 +64,7 @@ describe("over TLS", () => {
     using authority = openAuthority();
     const { ca } = authority;
     const server = createTlsServer(authority.issue(["DNS:backend.test"]), (socket) => {
+      socket.on("error", () => {});
       socket.on("data", () => {
         socket.write("HTTP/1.1 200 OK\r\nContent-Length: 1048576\r\n\r\n");
         socket.write(Buffer.alloc(1_048_576));

@@ -259,7 +259,7 @@ describe("the times of a request", () => {
 
   it("begin at the first byte of each head, if it comes in pieces, and not while nothing has come", async () => {
     await using house = await startTestGateway({ keys: { [KEY]: {} } });
-    const client = connect(house.port, "127.0.0.1");
+    const client = connect(house.port, "127.0.0.1").on("error", () => {});
     const head = `GET /v1/pets HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${KEY}\r\n\r\n`;
     const told = async (...pieces: readonly string[]) => {
       const before = house.lines.length;

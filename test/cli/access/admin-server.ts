@@ -18,9 +18,14 @@ export async function openAdmin(
   const questions: Question[] = [];
   const server = createServer(async (request, response) => {
     const { method, url, headers } = request;
-    const question = { asked: `${method} ${url}`, headers, body: await text(request) };
-    questions.push(question);
-    await answer(response, question);
+    try {
+      const question = { asked: `${method} ${url}`, headers, body: await text(request) };
+      questions.push(question);
+      await answer(response, question);
+    } catch {
+      // A client that has left, or an answer that fails, ends the connection and not the run.
+      request.socket.destroy();
+    }
   });
   await once(server.listen(wantedPort, host), "listening");
   const { port } = server.address() as AddressInfo;

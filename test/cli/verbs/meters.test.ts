@@ -246,7 +246,9 @@ describe("an operator sees of meters", () => {
     house.backend.answer((_seen, response) => {
       response.writeHead(200, { "x-used": "0" }).end("x".repeat(60_000));
     });
-    const socket = connect(house.port).pause();
+    const socket = connect(house.port)
+      .on("error", () => {})
+      .pause();
     const body = requestBytes({ key, method: "POST", path: "/v1/chat" });
     for (let i = 0; i < 200; i++) socket.write(body);
     await eventually(async () => {

@@ -247,7 +247,7 @@ describe("100,000 wrong keys of any shape", () => {
 
   /** Sends batches of 100 requests over one connection, one after the other, and counts the 401s. */
   async function pipeline(port: number, batches: readonly string[]): Promise<number> {
-    const socket = connect(port, "127.0.0.1");
+    const socket = connect(port, "127.0.0.1").on("error", () => {});
     await once(socket, "connect");
     const status = "HTTP/1.1 401 ";
     let [refused, tail] = [0, ""];

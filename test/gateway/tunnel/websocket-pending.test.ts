@@ -177,7 +177,7 @@ describe("an ordinary answer to a handshake", () => {
       environment: { api: null },
     });
     const { key } = await house.issue();
-    const socket = connect(house.port, "127.0.0.1");
+    const socket = connect(house.port, "127.0.0.1").on("error", () => {});
     const chunks: Buffer[] = [];
     socket.on("data", (chunk: Buffer) => chunks.push(chunk));
     const handshake = handshakeOf().map((field) => `${field.join(": ")}\r\n`);

@@ -15,7 +15,9 @@ it("a reply that is delayed is counted, and what follows it comes after it, whol
   });
   await once(store.listen(0, "127.0.0.1"), "listening");
   const proxy = await startStoreProxy((store.address() as AddressInfo).port, false);
-  const client = connect(proxy.port, "127.0.0.1").setNoDelay(true);
+  const client = connect(proxy.port, "127.0.0.1")
+    .setNoDelay(true)
+    .on("error", () => {});
   let got = "";
   client.setEncoding("latin1").on("data", (piece) => {
     got += piece;
@@ -54,7 +56,10 @@ async function openStore(isRepeating = false) {
   const proxy = await startStoreProxy((store.address() as AddressInfo).port, isRepeating);
   const open = async () => {
     const before = sockets.length;
-    const client = connect(proxy.port, "127.0.0.1").setNoDelay(true).resume();
+    const client = connect(proxy.port, "127.0.0.1")
+      .setNoDelay(true)
+      .on("error", () => {})
+      .resume();
     await eventually(() => assert.equal(sockets.length, before + 1));
     return client;
   };
