@@ -58,7 +58,7 @@ describe("A configuration that is read in a thread of its own", () => {
     const [first, ...further] = tookMs.slice(0, 4) as [number, ...number[]];
     assert.ok(Math.min(...further) < first / 3, tookMs.join());
     assert.ok(
-      (tookMs[4] as number) < 2_500,
+      (tookMs[4] as number) < 4_900,
       "the thread rests for 5 s, and the program ends before",
     );
   });
