@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
-import { describe, it, onTestFinished } from "vitest";
+import { describe, it } from "vitest";
 import { startTestGateway, type TestGateway } from "../../support/gateway/house.ts";
 import { ACCOUNT, KEY } from "../../support/gateway/served.ts";
 import { eventually } from "../../support/poll.ts";
+import { monitorRedis } from "../../support/redis/monitor.ts";
 import { useRedis } from "../../support/redis/redis-of-file.ts";
 import { sendRequest } from "../../support/wire/client.ts";
 
@@ -50,12 +51,10 @@ describe("the deprecated calls of a standing", () => {
 
   it("cost an account that asks without a pause one command a second beside its two", async () => {
     await using house = await open();
-    const monitor = await redis.duplicate().monitor();
-    onTestFinished(() => monitor.disconnect());
     const sentMs: number[] = [];
-    monitor.on("monitor", (seconds: string, args: string[], source: string) => {
+    using _monitor = await monitorRedis(server.port, ({ seconds, args, source }) => {
       if (source !== "lua" && args.some((one) => one.includes(ACCOUNT))) {
-        sentMs.push(1_000 * Number(seconds));
+        sentMs.push(1_000 * seconds);
       }
     });
     const startMs = performance.now();

@@ -3,6 +3,7 @@ import { describe, it } from "vitest";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import type { DeprecatedCall } from "../../../../src/telemetry/history/deprecated-calls.ts";
 import { eventually } from "../../../support/poll.ts";
+import { monitorRedis } from "../../../support/redis/monitor.ts";
 import { useRedis } from "../../../support/redis/redis-of-file.ts";
 import { account, open, perDay, spend } from "./redis-kit.ts";
 
@@ -83,9 +84,8 @@ describe("usage by day in Redis", () => {
 
   it("has all deprecated operations of an account in one command, however many accounts ask", async () => {
     const store = await openAt(() => OCTOBER_30);
-    const monitor = await redis.duplicate().monitor();
     const sent: string[][] = [];
-    monitor.on("monitor", (_, args: string[], source: string) => {
+    using _monitor = await monitorRedis(server.port, ({ args, source }) => {
       if (source !== "lua") sent.push(["a", "b", "c"].filter((account) => args.includes(account)));
     });
     const asked = ["a", "b", "c"].flatMap((account) => {
@@ -102,7 +102,6 @@ describe("usage by day in Redis", () => {
       const pages = sent.filter(({ length }) => length > 0);
       assert.deepEqual(pages.slice(-2), [["a", "b"], ["c"]]);
     });
-    monitor.disconnect();
     await store.close();
   });
 
