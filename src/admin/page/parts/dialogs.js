@@ -1,5 +1,5 @@
 import { isToken } from "./api.js";
-import { button, el, fill, note } from "./elements.js";
+import { button, el, fill, note, returns } from "./elements.js";
 
 /** A dialog may open over another one, and each has a title of its own. */
 let opened = 0;
@@ -12,6 +12,8 @@ export function open({ title, build, closable = true }) {
   return new Promise((resolve) => {
     let result;
     const before = document.activeElement;
+    const back = { at: before };
+    returns.add(back);
     opened += 1;
     const titleId = `dialog-title-${opened}`;
     const closedby = closable ? undefined : "none";
@@ -29,8 +31,9 @@ export function open({ title, build, closable = true }) {
     });
     dialog.addEventListener("close", () => {
       dialog.remove();
+      returns.delete(back);
       // Browsers restore the focus before this event, and somebody may have gone on since.
-      if (isFocusLost()) asDrawn(before).focus();
+      if (isFocusLost()) asDrawn(before, back.at).focus();
       resolve(result);
     });
     document.body.append(dialog);
@@ -38,12 +41,16 @@ export function open({ title, build, closable = true }) {
   });
 }
 
-/** The element, or that of the same name if it was drawn again since, or else the view. */
-function asDrawn(element) {
+/**
+ * The element, or that of the same name if it was drawn again since, or what is in its place, or else
+ * the view.
+ */
+function asDrawn(element, next) {
   if (element?.isConnected) return element;
   const main = document.getElementById("main");
   const named = [...main.querySelectorAll("[data-focus]")];
-  return named.find(({ dataset }) => dataset.focus === element?.dataset.focus) ?? main;
+  const same = named.find(({ dataset }) => dataset.focus === element?.dataset.focus);
+  return same ?? (next?.isConnected ? next : main);
 }
 
 /** Whether no element has the keyboard. */

@@ -18,32 +18,40 @@ export function el(tag, attributes = {}, ...children) {
 /** What the keyboard reaches. */
 const CONTROLS = "a[href], :is(button, input, select):enabled, summary, [tabindex='0']";
 
+/** What had the keyboard when each open dialog was opened, or what is in its place since: `{ at }`. */
+export const returns = new Set();
+
 /**
  * Replaces the content of an element. Moves focus from an element in it to the one with the same
- * `data-focus`, and leaves a table that was scrolled sideways where it was.
+ * `data-focus`, and leaves a table that was scrolled sideways where it was. An open dialog gives the
+ * focus back to the same.
  */
 export function fill(element, ...children) {
   stopWaiting(element);
   const { activeElement: active } = document;
-  const hasFocus = active !== element && element.contains(active);
+  const isIn = (one) => one !== element && element.contains(one);
+  const hasFocus = isIn(active);
   const controls = () => [...element.querySelectorAll(CONTROLS)];
-  const at = hasFocus ? controls().indexOf(active) : -1;
+  const placeOf = (one) => [controls().indexOf(one), one.dataset.focus];
+  const place = hasFocus && placeOf(active);
+  const waiting = [...returns].filter(({ at }) => isIn(at)).map((one) => [one, placeOf(one.at)]);
   const tables = () => [...element.querySelectorAll(".scroll")];
   const scrolled = new Map(tables().map((one) => [one.ariaLabel, one.scrollLeft]));
   element.replaceChildren(...present(children));
   for (const one of tables()) one.scrollLeft = scrolled.get(one.ariaLabel) ?? 0;
-  if (hasFocus) focusAgain(controls(), at, active.dataset.focus);
+  if (hasFocus) successor(controls(), place)?.focus({ preventScroll: true });
+  for (const [one, its] of waiting) one.at = successor(controls(), its);
 }
 
 /**
- * Gives the keyboard to the control of this name, else to the one at the place of the one that is
- * gone, else to the heading of the view: an action may remove its own button.
+ * What has the keyboard next: the control of this name, else the one at the place of the one that is
+ * gone, else the heading of the view: an action may remove its own button.
  */
-function focusAgain(controls, at, name) {
+function successor(controls, [at, name]) {
   const same = controls.find(({ dataset }) => name !== undefined && dataset.focus === name);
   const next = same ?? controls[Math.min(at, controls.length - 1)] ?? document.querySelector("h1");
   if (next?.matches("h1")) next.tabIndex = -1;
-  next?.focus({ preventScroll: true });
+  return next;
 }
 
 function present(children) {
