@@ -84,6 +84,18 @@ it("a kept list is given back about a minute after it was kept, however often a 
   assert.equal(kept.find("all"), undefined);
 });
 
+it("a list that is kept long after the start has the minute for a walk through its pages too", () => {
+  vi.useFakeTimers();
+  onTestFinished(() => void vi.useRealTimers());
+  const kept = new KeptList<number>();
+  vi.advanceTimersByTime(3_600_000);
+  kept.keep("all", [1]);
+  vi.advanceTimersByTime(4_000);
+  kept.find("all");
+  vi.advanceTimersByTime(4_000);
+  assert.deepEqual(kept.find("all"), [1]);
+});
+
 it("a list of which a part is missing takes the place of the whole one before it", async () => {
   await using counting = await countingHouse();
   const { house, readsOf } = counting;
