@@ -47,6 +47,22 @@ describe("usage and bans", () => {
     assert.equal((await house.ask("GET", "/api/usage/nobody")).status, 404);
   });
 
+  it("tell in the log of a ban when the store imposed it, however late the store's answer comes", async () => {
+    await using house = await openAdminHouse();
+    const { account } = await issueOn(house, "acme");
+    const ban = house.quotas.ban.bind(house.quotas);
+    const banLate: typeof ban = async (...args) => {
+      const imposed = await ban(...args);
+      house.clock.nowMs += 2_000;
+      return imposed;
+    };
+    Object.assign(house.quotas, { ban: banLate });
+    const banned = await house.ask("POST", "/api/bans", { body: { id: account, for: "1h" } });
+    assert.equal(banned.status, 201);
+    const [, told] = house.logged.map((line) => JSON.parse(line)).find(([name]) => name === "ban");
+    assert.equal(told.decidedAt, NOON_MS);
+  });
+
   it("list a ban, and lift it once, by account or key", async () => {
     await using house = await openAdminHouse();
     const { id, account } = await issueOn(house, "acme");
