@@ -248,7 +248,7 @@ describe("the stream", () => {
   it("cuts a reader that is owed more than a mebibyte, and keeps one that is owed as much", async () => {
     const owed = { reader: new Watcher(), turns: 0 };
     const text = "event: happened\ndata: \n\n";
-    const data = "x".repeat(524_288 - text.length);
+    const data = "ü".repeat((524_288 - text.length) / 2);
     const stream = new EventStream({
       ...{ everyMs: 2, watchersMax: 1, keptMs: 60_000, token: () => "", begin: () => {} },
       read: async () => {
