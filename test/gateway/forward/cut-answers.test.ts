@@ -100,3 +100,23 @@ test("over TLS too a cut answer ends in a reset, as many clients take any end fo
   assert.match(old.text, /half of it$/);
   assert.match(old.error, /ECONNRESET/);
 });
+
+const CUT = "HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\nhalf";
+
+test("a client that leaves before the first byte of a body says nothing for a backend whose bodies break off", async () => {
+  await using own = await startTestGateway({ upstream: { ...upstream, close: async () => {} } });
+  const { key } = await own.issue({ plan: "business" });
+  const cutOne = () => answerOn(connect(own.port, "127.0.0.1"), "1.1", key);
+  serve = (socket) => socket.end(CUT);
+  for (let i = 0; i < 4; i++) await cutOne();
+  const asked = Promise.withResolvers<void>();
+  serve = () => asked.resolve();
+  const leaving = connect(own.port, "127.0.0.1");
+  leaving.write(`GET /v1/pets HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`);
+  await asked.promise;
+  leaving.destroy();
+  await eventually(() => assert.equal(own.lines.at(-1)?.status, 499));
+  serve = (socket) => socket.end(CUT);
+  await cutOne();
+  await eventually(() => assert.ok(own.said.some(({ kind }) => kind === "upstream_down")));
+});
