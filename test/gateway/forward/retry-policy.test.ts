@@ -17,3 +17,22 @@ it("a request is answered when three of five upstreams were not reached, and not
     .map((each) => policy.nextAttempt(pool, each, LOSS as never, "POST"));
   assert.deepEqual(reasons, ["unreached", "unreached", undefined]);
 });
+
+it("the pauses between rounds are 100 ms, and the last ends when the time of connectRetry does", () => {
+  const clock = { ms: 5_000 };
+  const only = { origin: "http://192.0.2.1" } as Upstream;
+  const policy = new RetryPolicy(250, () => clock.ms);
+  const pauses: number[] = [];
+  for (let round = 0; round < 5; round++) {
+    const again = policy.nextAttempt(
+      { hasOther: () => false } as never,
+      only,
+      LOSS as never,
+      "GET",
+    );
+    if (typeof again !== "object") break;
+    pauses.push(again.pauseMs);
+    clock.ms += again.pauseMs;
+  }
+  assert.deepEqual(pauses, [100, 100, 50]);
+});
