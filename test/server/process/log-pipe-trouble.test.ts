@@ -28,6 +28,27 @@ describe("what the log pipe says of lines that it drops", () => {
     assert.match(told.join("|"), /^Cannot write the log: ENOSPC, the disk takes no more[^|]*$/);
   });
 
+  it("names no full disk where it has taken lines since, and a later write does not end", () => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout", "performance"] });
+    onTestFinished(() => void vi.useRealTimers());
+    const full = Object.assign(new Error("full"), { code: "ENOSPC" });
+    let tries = 0;
+    const pipe = new LogPipe({
+      blocks: true,
+      write: (chunk, done) => {
+        tries += 1;
+        if (tries === 1) done(full, 0);
+        else if (tries === 2) done(null, chunk.length);
+      },
+    });
+    const line = `${"x".repeat(1023)}\n`;
+    pipe.write(line);
+    vi.advanceTimersByTime(200);
+    assert.equal(tries, 2);
+    for (let i = 0; i < 9 * 1024; i++) pipe.write(line);
+    assert.equal(pipe.trouble(), "lines of the log are dropped: a write to it does not end");
+  });
+
   it.each([
     ["do not end", () => {}],
     ["are put off", failAs("EAGAIN")],
