@@ -126,6 +126,11 @@ it("a lost write is not written again where it arrived after all", async () => {
   assert.equal(await rewritten([one], [one, two], [one, two, three]), "there");
 });
 
+it("a lost write that took a key away takes it away again, and leaves what others wrote meanwhile", async () => {
+  assert.deepEqual(await rewritten([one, two], [one], [one, two, three]), ["one", "three"]);
+  assert.equal(await rewritten([one, two], [one], [one]), "there");
+});
+
 it("an edit is made again where others changed what it was made from", async () => {
   const named = { ...one, name: "new" };
   const other = { ...one, name: "other" };
