@@ -216,6 +216,20 @@ describe("keys by stdin", () => {
     );
   });
 
+  it("are named up to 20 that an import leaves as they are, with the number of more", async () => {
+    const marked = (count: number, meta: object) =>
+      Array.from({ length: count }, (_, i) => {
+        const account = { id: `a${i}`, environment: "production", plan: "free", limits: {}, meta };
+        const created = "2026-01-01T00:00:00.000Z";
+        return JSON.stringify({ record: "account", version: 2, ...account, created });
+      }).join("\n");
+    assert.equal((await keys(marked(21, {}), "import", "-")).err, "");
+    const told = async (count: number) =>
+      (await keys(marked(count, { a: "b" }), "import", "-")).err;
+    assert.match(await told(20), /; a19 \(metadata\)\. /);
+    assert.match(await told(21), /; a19 \(metadata\); and 1 more\. /);
+  });
+
   it("stop after 20 mistakes, saying so, and say what lines with a key itself need", async () => {
     const line = (i: number) =>
       `{"key":"k${i}","account":"a","plan":"free","environment":"production"}`;
