@@ -164,6 +164,22 @@ describe("the running gateway", () => {
     assert.match(String(remote[1]), /^Cannot issue a key of the account acme: no limits are /);
   });
 
+  it("that cannot read the records says why, although a worker of it has not answered either", async () => {
+    const server = createServer((_, response) => {
+      response.setHeader("X-Tollgate-Missing", "worker 2");
+      response.end(
+        JSON.stringify({ ok: false, read: false, why: "Redis is away", withoutLimits: [] }),
+      );
+    });
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    await using folder = await openFolder();
+    const { port } = server.address() as AddressInfo;
+    const file = await writeConfig(folder, { admin: port });
+    const { err } = await runVerb([...CREATE, "--config", file]);
+    server.close();
+    assert.equal(err, "The gateway cannot read this change: Redis is away\n");
+  });
+
   it("that cannot read the records says why, and the command that it cannot read the change", async () => {
     const redis = await startRedis();
     await using proxy = await openTcpProxy(redis);
