@@ -137,6 +137,25 @@ it("a key that the store lost and has again is not told as issued, unlike a new 
   ]);
 });
 
+it("a key that the store has again is told as revoked once, whatever else of it changes later", async () => {
+  const key = { account: "a", environment: "production", digest: "d" };
+  const old = { ...key, id: "k_old" };
+  const withKeys = (...keys: unknown[]) => ({ ...recordsFrom([{ id: "a" }]), keys }) as never;
+  const { told, change } = watch(withKeys(old), async () => true);
+  const issued: unknown[] = [];
+  const changeOld = async (toldByThen: number, ...others: unknown[]) => {
+    // The key that is issued at each step is told when the step has been compared.
+    issued.push({ ...key, id: `k_${issued.length}` });
+    change(withKeys(...issued, ...others));
+    await eventually(() => assert.equal(told.length, toldByThen));
+  };
+  await changeOld(1);
+  await changeOld(3, { ...old, revokedMs: 1 });
+  await changeOld(4, { ...old, revokedMs: 1, name: "renamed" });
+  const revoked = told.filter(({ kind }) => kind === "key_revoked");
+  assert.deepEqual([revoked.length, told.at(-1)?.kind], [1, "key_issued"]);
+});
+
 it("a gateway that has stopped asks the store about no further change", async () => {
   const all = (plan: string) => {
     return recordsFrom(Array.from({ length: 1_000 }, (_, i) => ({ id: `a${i}`, plan })));
