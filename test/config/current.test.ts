@@ -75,7 +75,7 @@ describe("check and the schema agree on", () => {
     ['admin: { hosts: ["[:::::1]"] }', false],
     ['admin: { hosts: ["a\\u202eb"] }', false],
     ["keyHeaders: [x-api-key]", true],
-    ["keyHeaders: [X-Api-Key]", false],
+    ["keyHeaders: [X-Api-Key]", true],
     ["foreignKeys: [{ prefix: sk_ }]", true],
     ["foreignKeys: off", true],
     ["history: 400d", true],

@@ -3,10 +3,11 @@ import { hasMeaning } from "../../core/http/field-names.ts";
 import * as kind from "./value-types.ts";
 import { optional, required } from "./value-types.ts";
 
-const FIELD = "authorization, or the lower-case name of a field such as x-api-key";
+const FIELD = "authorization, or the name of a field such as x-api-key";
 
 const keyHeader = kind
-  .text(FIELD, /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/)
+  .text(FIELD, /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/)
+  .transform((name) => name.toLowerCase())
   .refine(
     (name) => name === "authorization" || !hasMeaning(name),
     "a field that has no meaning of its own for the gateway or in HTTP, such as x-api-key",
