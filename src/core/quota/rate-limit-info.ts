@@ -2,6 +2,7 @@ import { type Ban, banAt } from "./bans.ts";
 import type { QuotaDecision, WindowUsage } from "./decide.ts";
 import {
   aWindow,
+  CAP_NAME,
   costIn,
   currentEnd,
   fitsLimit,
@@ -161,7 +162,7 @@ export function crossedLimits(
 /**
  * The message of a 429 for a window without room, which names the limit
  * (docs/reference/http.md#refusals). The window of an operation is named `createPet.minute`, that of
- * a meter `tokens.month`.
+ * a meter `tokens.month`, that of a cap `key.day`.
  */
 export function limitExceededMessage(standing: RateLimitInfo): string {
   return `The ${limitName(standing)}, ${standing.limit} units, is used up: retry after the time in Retry-After`;
@@ -172,7 +173,7 @@ function limitName({ window = "", metered }: RateLimitInfo): string {
   if (dot === -1) return `${window} limit`;
   const [part, name] = [window.slice(0, dot), window.slice(dot + 1)];
   if (metered) return `${part} limit of ${aWindow(name)}`;
-  return `${name} limit of ${part}`;
+  return `${name} limit of ${part === CAP_NAME ? "this key" : part}`;
 }
 
 /** The message of a 503 if only this gateway's share of a limit is used up. */

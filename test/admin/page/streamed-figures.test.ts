@@ -223,7 +223,7 @@ describe("events", () => {
         "sunset: GET /v1/old · within 7 days · production · gone 2 h ago",
         "quota: 80 % of the limit of a day: 8,000 of 10,000 · pro in production",
         "quota: 80 % of the limit of tokens an hour: 8,000 of 10,000 · pro in production",
-        "quota: 80 % of the limit of key a day: 8,000 of 10,000 · key k_1 · pro in production",
+        "quota: 80 % of the limit of key k_1 of a day: 8,000 of 10,000 · pro in production",
         "ban: limit of an hour, offences 1 · pro in production · ends in 2 h",
         "ban: by hand: scrapes · pro in production · ends in 2 h",
         "ban: by hand · pro in production · ends in 2 h",

@@ -89,7 +89,7 @@ describe("limits of one key", () => {
       const refused = await sendRequest(house.port, { key });
       assert.equal(refused.status, 429);
       assert.equal(errorOf(refused).code, "rate_limited");
-      assert.match(errorOf(refused).message, /^The week limit of key, 2 units, is used up/);
+      assert.match(errorOf(refused).message, /^The week limit of this key, 2 units, is used up/);
       assert.equal(onlyValue(refused, "X-RateLimit-Window"), "key.week");
     }
     assert.deepEqual(await windowsOf(house, fresh.id), [

@@ -98,8 +98,9 @@ function wordsOf(event) {
   const where = [plan, env].filter(Boolean).join(" in ");
   if (kind === "quota") {
     const counts = `${count(used)} of ${count(limit)}`;
-    const whose = key === undefined ? "" : ` · key ${key}`;
-    return `${percent} % of the limit of ${aWindow(window)}: ${counts}${whose} · ${where}`;
+    const whose = key === undefined ? "" : ` of key ${key}`;
+    const each = aWindow(window.replace(/^key\./, ""));
+    return `${percent} % of the limit${whose} of ${each}: ${counts} · ${where}`;
   }
   if (kind === "ban") return `${causeOf(event)} · ${where}`;
   if (kind === "sunset") return `${method} ${route} · within ${days} days · ${where}`;
