@@ -44,6 +44,29 @@ describe("a deprecated operation", () => {
   });
 });
 
+describe("deprecated operations", () => {
+  it("stand in the order of their sunsets, the first at the top, those without a date last", async () => {
+    const operation = (name: string, more = "") =>
+      `  /${name}: { get: { operationId: ${name}, deprecated: true, ${more}responses: {} } }`;
+    const sunset = (day: string) => `x-sunset: "${day}", `;
+    const paths = [
+      operation("never"),
+      operation("late", sunset("2126-01-01")),
+      operation("gone", sunset("2020-01-02")),
+      operation("soon", sunset("2125-01-01")),
+    ];
+    const api = `openapi: 3.1.0\ninfo: { title: t, version: "1" }\npaths:\n${paths.join("\n")}\n`;
+    await using house = await startTestGateway({
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": api },
+    });
+    const { page } = await openTab(`${house.adminUrl}/#/deprecations`);
+    await page.getByText("GET /v1/never").waitFor();
+    const names = (await cells(page, "Deprecated operations")).map(([name]) => name);
+    assert.deepEqual(names, ["GET /v1/gone", "GET /v1/soon", "GET /v1/late", "GET /v1/never"]);
+  });
+});
+
 describe("the days to a sunset", () => {
   it("are on the page what the API says, in the list and in events, with the date, and pass with the clock", async () => {
     const sunset = new Date(NOON + 36 * HOUR_MS).toISOString();

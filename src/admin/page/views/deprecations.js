@@ -16,7 +16,8 @@ import { without } from "../parts/lists.js";
 import { exactly, now, sunsetTime, time } from "../parts/times.js";
 
 /**
- * Deprecated operations: their sunset, their number of calls and, if it is known, their callers.
+ * Deprecated operations, the first to be removed at the top: their sunset, their number of calls and,
+ * if it is known, their callers.
  */
 export function deprecationsView({ api, live }) {
   const content = el("div", {}, loading());
@@ -51,7 +52,8 @@ export function deprecationsView({ api, live }) {
 }
 
 function operationsIn(environments) {
-  return Object.entries(environments).flatMap(([environment, { operations, backends = [] }]) => {
+  const found = Object.entries(environments).flatMap(([environment, one]) => {
+    const { operations, backends = [] } = one;
     const all = [operations, ...backends.map((one) => one.operations)].flatMap((list) =>
       Array.isArray(list) ? list : [],
     );
@@ -59,6 +61,8 @@ function operationsIn(environments) {
       .filter(({ lifecycle }) => lifecycle?.deprecated)
       .map((operation) => ({ environment, ...operation }));
   });
+  const sunset = ({ lifecycle }) => lifecycle.sunsetMs ?? Number.MAX_VALUE;
+  return found.sort((a, b) => sunset(a) - sunset(b));
 }
 
 function drawOperations(content, { operations, callers, missing }, figures) {
