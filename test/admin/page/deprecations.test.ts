@@ -65,6 +65,26 @@ describe("deprecated operations", () => {
     const names = (await cells(page, "Deprecated operations")).map(([name]) => name);
     assert.deepEqual(names, ["GET /v1/gone", "GET /v1/soon", "GET /v1/late", "GET /v1/never"]);
   });
+
+  it("show an account that began to call them since the view was opened", async () => {
+    await using house = await startTestGateway({
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": API },
+    });
+    const { key, account } = await house.issue();
+    const { page, complaints } = await openTab(`${house.adminUrl}/`);
+    await page.clock.install();
+    await page.getByRole("link", { name: "Deprecations" }).click();
+    await page.getByText("No account is known to call them.").waitFor();
+    await (await house.ask(key, "/v1/old")).text();
+    await page.clock.fastForward(10_000);
+    await page.getByRole("link", { name: account, exact: true }).waitFor();
+    assert.deepEqual(
+      (await cells(page, "Callers")).map(([name, called]) => [name, called]),
+      [[account, "GET /v1/old"]],
+    );
+    assert.deepEqual(complaints, []);
+  });
 });
 
 describe("the days to a sunset", () => {

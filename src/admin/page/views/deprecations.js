@@ -15,6 +15,9 @@ import { count } from "../parts/format.js";
 import { without } from "../parts/lists.js";
 import { exactly, now, sunsetTime, time } from "../parts/times.js";
 
+/** Reads the callers again, of whom no figures tell: they may have called another gateway. */
+const CALLERS_EVERY_MS = 10_000;
+
 /**
  * Deprecated operations, the first to be removed at the top: their sunset, their number of calls and,
  * if it is known, their callers.
@@ -24,13 +27,14 @@ export function deprecationsView({ api, live }) {
   let going;
   const draw = () => going && drawOperations(content, going, live.figures);
   const get = inOrder((path) => api.get(path));
+  const page = inOrder((path) => api.page(path));
   const load = async () => {
     try {
       const { environments } = await get("/api/config");
       const { callers = [], missing = null } = going ?? {};
       going = { operations: operationsIn(environments), callers, missing };
       if (api.has("GET /api/deprecations")) {
-        const { items, missing } = await api.page("/api/deprecations");
+        const { items, missing } = await page("/api/deprecations");
         Object.assign(going, { callers: items, missing });
       }
       draw();
@@ -39,7 +43,8 @@ export function deprecationsView({ api, live }) {
       fillFailure(content, error, load);
     }
   };
-  const ends = [live.onChange(draw), live.onRoutes(load)];
+  const timer = setInterval(() => document.hidden || void load(), CALLERS_EVERY_MS);
+  const ends = [live.onChange(draw), live.onRoutes(load), () => clearInterval(timer)];
   void load();
   return view(
     ends,
