@@ -1,5 +1,5 @@
 import { ask } from "../parts/dialogs.js";
-import { accountLink, button, heading, noteChange, table, view } from "../parts/elements.js";
+import { accountLink, badge, button, heading, noteChange, table, view } from "../parts/elements.js";
 import { count } from "../parts/format.js";
 import { follow, pagedList } from "../parts/lists.js";
 import { exactly, time } from "../parts/times.js";
@@ -11,10 +11,10 @@ import { exactly, time } from "../parts/times.js";
 export function bansView({ api, live }) {
   const list = pagedList({ api, path: "/api/bans", draw: (bans) => bansTable(rowsOf(bans)) });
   const rowsOf = (bans) =>
-    bans.map(({ account, environment, until, offences }) => [
+    bans.map(({ account, environment, until, offences, lost }) => [
       accountLink(account),
       environment,
-      exactly(time(until)),
+      [exactly(time(until)), " ", lost && lostBadge()],
       count(offences),
       button("Lift", () => liftBan(api, account, list.reload), "", `lift ${account}`),
     ]);
@@ -44,6 +44,11 @@ function bansTable(rows) {
     rows,
     empty: "No account is banned.",
   });
+}
+
+/** Marks a ban that the store has lost: it holds at the gateways that know it, until they end. */
+export function lostBadge() {
+  return badge("lost by the store", "warn");
 }
 
 /** Asks for confirmation, lifts the ban of an account, and then calls `after`. */

@@ -2,7 +2,7 @@ import { badge, button, el, failure, fillOnce, section, table } from "../parts/e
 import { count, counted } from "../parts/format.js";
 import { aWindow } from "../parts/limits.js";
 import { exactly, now, time } from "../parts/times.js";
-import { liftBan } from "./bans.js";
+import { liftBan, lostBadge } from "./bans.js";
 
 /**
  * Draws the windows of an account, its strikes and its ban. Draws nothing if nothing has changed, or
@@ -30,6 +30,7 @@ function usageOf({ windows, observed = [], strikes, ban }, lift) {
         " ends ",
         exactly(time(ban.until)),
         ban.offences > 0 ? `, offence ${count(ban.offences)} ` : " ",
+        ban.lost && [lostBadge(), " "],
         button("Lift the ban", lift),
       ),
     el("div", { class: "meters" }, ...windows.map(meterOf), ...observed.map(watchedOf)),
@@ -92,7 +93,8 @@ export async function drawWhy({ get, id, why }) {
   } catch (error) {
     return fillOnce(why, error.message, () => [section("Recent bans", failure(error))]);
   }
-  const { bans, ban } = report;
+  const { bans, lost } = report;
+  const ban = report.ban ?? (lost ? { at: null, reason: null, strikes: [], ...lost } : null);
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
   const remembered = bans.toReversed().map((one) => {
     // If another gateway lifted or replaced a ban, this one does not know when.
@@ -119,7 +121,7 @@ function bansTable(bans) {
 const NO_BANS =
   "This gateway remembers no ban of the account: those before its start, and those that other gateways told, are in the logs.";
 
-/** The ban in force, with what the store knows about its cause. */
+/** The ban in force, with what the store knows about its cause, which is nothing if it has lost it. */
 function fromStore({ at, until, imposed, reason, strikes }) {
   return { at, until, imposed, strikes, ...(reason === null ? {} : { reason }) };
 }

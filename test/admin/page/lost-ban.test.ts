@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { it } from "vitest";
+import { startTestGateway } from "../../support/gateway/house.ts";
+import { eventually } from "../../support/poll.ts";
+import { startRedis } from "../../support/redis/redis.ts";
+import { cells, openTab } from "./browser.ts";
+
+it("a ban that the store has lost is shown as one, and as one that holds, until it is lifted", async () => {
+  const redis = await startRedis();
+  await using house = await startTestGateway({ config: { store: redis.url } });
+  const { key, account } = await house.issue();
+  const body = JSON.stringify({ id: account, for: "1h", reason: "scrapes" });
+  await (await house.admin("/api/bans", { method: "POST", body })).text();
+  const statusOf = async () => (await house.ask(key)).status;
+  await eventually(async () => assert.equal(await statusOf(), 429));
+  const { page, complaints } = await openTab(`${house.adminUrl}/#/bans`);
+  const listed = page.getByRole("region", { name: "Bans", exact: true });
+  await listed.getByRole("link", { name: account }).waitFor();
+  assert.equal(await listed.locator(".badge").count(), 0);
+  await (await redis.client()).flushall();
+  assert.equal(await statusOf(), 429);
+  await page.getByRole("button", { name: "Refresh" }).click();
+  await listed.getByText("lost by the store", { exact: true }).waitFor();
+  await listed.getByRole("link", { name: account }).click();
+  const banned = page.locator(".banned");
+  await banned.getByText("lost by the store", { exact: true }).waitFor();
+  await page.getByRole("region", { name: "Recent bans" }).waitFor();
+  const bans = async () => (await cells(page, "Recent bans")).map(([, ...rest]) => rest);
+  const held = ["in 59 min", "–", "Banned by hand: scrapes"];
+  await eventually(async () => assert.deepEqual(await bans(), [held]));
+  await banned.getByRole("button", { name: "Lift the ban" }).click();
+  await page.getByRole("dialog").getByRole("button", { name: "Lift the ban" }).click();
+  await banned.waitFor({ state: "detached" });
+  await eventually(async () => assert.match((await bans())[0]?.[0] ?? "", /^lifted /));
+  assert.deepEqual(complaints, []);
+  await redis.close();
+});
