@@ -262,12 +262,15 @@ describe("an instant for people", () => {
       get textContent() {
         return text;
       },
-      set textContent(written) {
+      replaceChildren(written: string) {
         writes += 1;
         text = written;
       },
+      contains: () => false,
+      querySelectorAll: () => [],
     };
     vi.stubGlobal("document", { querySelectorAll: () => [element] });
+    vi.stubGlobal("getSelection", () => ({ isCollapsed: true }));
     onTestFinished(() => {
       vi.useRealTimers();
       vi.unstubAllGlobals();

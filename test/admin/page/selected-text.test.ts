@@ -117,4 +117,43 @@ describe("text that is selected", () => {
     assert.deepEqual(drawn, ["first", "why"]);
     assert.deepEqual(complaints, []);
   });
+
+  it("stays in an instant whose words change, until it is selected no more or for 10 s", async () => {
+    await using house = await startTestGateway();
+    for (const { account } of [await house.issue(), await house.issue()]) await ban(house, account);
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/bans`);
+    await page.clock.install();
+    await page.reload();
+    const ends = page.getByRole("region", { name: "Bans" }).locator("time");
+    const text = await select(ends.first());
+    assert.match(text, /^in (1 h|59 min)$/);
+    const endIn = (minutes: number) =>
+      page.evaluate(`document.querySelectorAll("#main time").forEach(({ dataset }) => {
+        dataset.unix = Math.floor(Date.now() / 1_000) + ${minutes * 60 + 30};
+      })`);
+    await endIn(20);
+    await ends.nth(1).getByText("in 20 min", { exact: true }).waitFor();
+    assert.deepEqual([await selected(page), await ends.first().textContent()], [text, text]);
+    await page.evaluate("getSelection().removeAllRanges()");
+    await ends.first().getByText("in 20 min", { exact: true }).waitFor();
+    await select(ends.first());
+    await endIn(10);
+    await ends.nth(1).getByText("in 10 min", { exact: true }).waitFor();
+    assert.equal(await selected(page), "in 20 min");
+    await page.clock.fastForward(10_000);
+    await ends.first().getByText("in 10 min", { exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
+
+  it("stays in the word that there is no account yet", async () => {
+    await using house = await startTestGateway();
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    const text = await select(page.getByText("No account yet"));
+    const { account } = await house.issue();
+    await page.getByText("1 account", { exact: true }).waitFor();
+    assert.equal(await selected(page), text);
+    await page.evaluate("getSelection().removeAllRanges()");
+    await page.getByRole("link", { name: account, exact: true }).waitFor();
+    assert.deepEqual(complaints, []);
+  });
 });

@@ -1,5 +1,6 @@
-import { el } from "./elements.js";
+import { el, fill } from "./elements.js";
 import { count, counted } from "./format.js";
+import { whenUnselected } from "./selection.js";
 
 const DAY_S = 86_400;
 const STEPS = [
@@ -97,7 +98,7 @@ export function keepTimes() {
     for (const element of document.querySelectorAll("time[data-unix]")) {
       const { unix, sunset } = element.dataset;
       const text = (sunset === undefined ? relative : daysLeft)(Number(unix));
-      if (element.textContent !== text) element.textContent = text;
+      if (element.textContent !== text) whenUnselected(element, () => fill(element, text));
     }
   }, 1_000);
 }

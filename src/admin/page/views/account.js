@@ -36,10 +36,7 @@ export function accountView({ api, live, id }) {
   const content = el("div", {}, loading());
   const [head, usage, why, days] = ["", "", "", ""].map(() => el("div", {}));
   const none = el("p", { class: "empty" });
-  const tellNone = () => {
-    const why = recordsTrouble(live);
-    none.textContent = why ? `No such account is found: ${why}` : "There is no such account.";
-  };
+  const tellNone = () => fillOnce(none, noneText(live), () => [noneText(live)]);
   let keys;
   const get = inOrder((path) => api.get(path));
   const page = inOrder((path) => api.page(path));
@@ -90,6 +87,11 @@ export function accountView({ api, live, id }) {
     ...timers.map((timer) => () => clearInterval(timer)),
   );
   return view(ends, trouble, content);
+}
+
+function noneText(live) {
+  const why = recordsTrouble(live);
+  return why ? `No such account is found: ${why}` : "There is no such account.";
 }
 
 /** Draws the title, the state and the buttons. Redraws only if something has changed. */

@@ -3,6 +3,7 @@ import {
   badge,
   button,
   el,
+  fillOnce,
   heading,
   searchInput,
   searchRow,
@@ -36,7 +37,7 @@ export function accountsView({ api, live, words = "" }) {
   const path = () => `/api/accounts?order=newest&${query()}`;
   const draw = (accounts) => accountsTable(accounts, empty);
   const empty = el("p", { class: "empty" });
-  const tellEmpty = () => empty.replaceChildren(emptyText(words, recordsTrouble(live)));
+  const tellEmpty = () => drawEmpty(empty, words, recordsTrouble(live));
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
   const { ends } = follow({ live, stateOf: recordsEdition, reload: list.reload });
@@ -149,6 +150,11 @@ function keySearch(api, isTyped) {
     }
   };
   return { learn, has, open };
+}
+
+function drawEmpty(empty, words, trouble) {
+  const text = emptyText(words, trouble);
+  fillOnce(empty, text, () => [text]);
 }
 
 function emptyText(words, trouble) {
