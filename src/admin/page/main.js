@@ -113,19 +113,26 @@ const scrolled = new Map();
 const DRAWN_MS = 5_000;
 let growing;
 
+/** How far the window can be scrolled. */
+const endOfScroll = () => document.documentElement.scrollHeight - innerHeight;
+
 /** Scrolls to where the view was left, which its content reaches only when it was read. */
 function scrollWhenDrawn(y) {
   growing?.abort();
   scrollTo(0, y);
-  if (scrollY >= y) return;
+  let reached = scrollY;
+  if (reached >= y) return;
   growing = new AbortController();
   const { signal } = growing;
   const stop = () => growing.abort();
   // Keys with these lead through the history and scroll nothing.
   const act = ({ altKey, metaKey }) => altKey || metaKey || stop();
   const observer = new ResizeObserver(() => {
+    // Not every browser tells of a drag of the scroll bar, which leads up and away from the end.
+    if (scrollY < Math.min(reached, endOfScroll()) - 1) return stop();
     scrollTo(0, y);
-    if (scrollY >= y) stop();
+    reached = scrollY;
+    if (reached >= y) stop();
   });
   observer.observe(main);
   signal.addEventListener("abort", () => observer.disconnect());

@@ -119,6 +119,32 @@ describe("the list of accounts", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("stays where somebody scrolls it on the way back, though no key, wheel or pointer tells of it", async () => {
+    await using house = await startTestGateway();
+    await house.issue({ count: 40 });
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.setViewportSize({ width: 800, height: 300 });
+    const links = page.locator("tbody a.id");
+    await links.nth(30).click();
+    await page.getByRole("heading", { level: 1, name: /^a_/ }).waitFor();
+    const grows = (by: number) =>
+      page.evaluate<number>(`(async () => {
+        const grown = document.querySelector("#main").appendChild(document.createElement("div"));
+        grown.style.height = "${by}px";
+        await new Promise((resolve) => requestAnimationFrame(() => setTimeout(resolve)));
+        return scrollY;
+      })()`);
+    await page.route("**/api/accounts?*", () => {});
+    await page.goBack();
+    await page.getByRole("heading", { level: 1, name: "Accounts" }).waitFor();
+    assert.ok((await grows(500)) > 300, "it is scrolled as far as it can be");
+    // A drag of the scroll bar, of which Firefox tells a page nothing else.
+    await page.evaluate("scrollTo(0, 200)");
+    assert.equal(await grows(200), 200);
+    assert.equal(await grows(2_000), 200);
+    assert.deepEqual(complaints, []);
+  });
+
   it("is at the page that was turned to after the way back from an account, and after a reload", async () => {
     await using house = await startTestGateway();
     const body = JSON.stringify({ environment: "production", plan: "free", count: 101 });
