@@ -24,6 +24,8 @@ const CLAIMS = [
   ...["x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-by", "x-forwarded-path"],
   ...["x-forwarded-uri", "x-forwarded-method", "x-forwarded-user", "x-forwarded-email"],
   ...["x-forwarded-groups", "x-forwarded-prefix", "x-forwarded-client-cert"],
+  ...["x-forwarded-access-token", "x-forwarded-preferred-username", "x-forwarded-role"],
+  ...["x-forwarded-tls-client-cert", "x-forwarded-tls-client-cert-info"],
 ];
 
 type House = RunningProxy & {
