@@ -42,7 +42,7 @@ const GUESTS: ReadonlySet<string> = new Set(["http1", "pets"]);
  */
 const CLOSED: readonly (readonly [inside: RegExp, importers: RegExp])[] = [
   [
-    /^stores\/(?!open-stores\.ts|queries\/|quotas\/(?:quota-store|account-ref|activity-store)\.ts|keys\/key-store\.ts|keys\/file\/(?:import-lines|import-records|export-records|record-patch)\.ts)/,
+    /^stores\/(?!open-stores\.ts|queries\/|quotas\/(?:quota-store|admin-changes|account-ref|activity-store)\.ts|keys\/key-store\.ts|keys\/file\/(?:import-lines|import-records|export-records|record-patch)\.ts)/,
     /^stores\//,
   ],
   [

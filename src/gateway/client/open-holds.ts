@@ -2,7 +2,7 @@ import type { WindowUsage } from "../../core/quota/decide.ts";
 import type { Holds } from "../../core/quota/meters.ts";
 import { counterName } from "../../core/quota/windows.ts";
 import { type AccountRef, accountId } from "../../stores/quotas/account-ref.ts";
-import type { HeardReset } from "../../stores/quotas/quota-store.ts";
+import type { HeardReset } from "../../stores/quotas/admin-changes.ts";
 
 /**
  * The units that requests in progress hold in the windows of meters, in this process. From them

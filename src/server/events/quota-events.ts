@@ -6,8 +6,8 @@ import { costIn, isCap } from "../../core/quota/windows.ts";
 import { logBanByHand } from "../../stores/queries/imposed-ban.ts";
 import { logReset } from "../../stores/queries/reset-windows.ts";
 import { isAddressAccount } from "../../stores/quotas/account-ref.ts";
+import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
 import type {
-  AdminEvent,
   ChargeResult,
   LateBan,
   LateUsage,

@@ -12,7 +12,8 @@ import { WrongEnvironmentKeys } from "../../gateway/client/wrong-environment-key
 import type { GatewayContext } from "../../gateway/exchange/environment.ts";
 import { Listeners } from "../../gateway/listen/listeners.ts";
 import { openKeyStore, openQuotaStore } from "../../stores/open-stores.ts";
-import type { AdminEvent, HeardReset, LateBan } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent, HeardReset } from "../../stores/quotas/admin-changes.ts";
+import type { LateBan } from "../../stores/quotas/quota-store.ts";
 import { type Diagnostics, RecentRefusals } from "../../telemetry/history/diagnostics.ts";
 import { RecentEvents } from "../../telemetry/history/recent-events.ts";
 import type { Reporter } from "../../telemetry/log/log.ts";

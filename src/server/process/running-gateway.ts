@@ -3,7 +3,7 @@ import type { Config, ConfigChange } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload-result.ts";
 import { type DrainTimes, drainTimes } from "../../core/http/edge-limits.ts";
 import { listenError } from "../../gateway/listen/listen-error.ts";
-import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
 import type { Diagnostics, OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import { EventOutbox } from "../../telemetry/history/event-outbox.ts";
 import type { WebhookEvent } from "../../telemetry/log/webhook.ts";

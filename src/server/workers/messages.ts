@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload-result.ts";
-import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
 import type { OpenCharge } from "../../telemetry/history/diagnostics.ts";
 import type { RefusedAccount } from "../../telemetry/history/refused-accounts.ts";
 import type { AccessLogEntry } from "../../telemetry/log/access-log-entry.ts";

@@ -3,7 +3,7 @@ import { fileURLToPath } from "node:url";
 import { errorMessage } from "../../base/messages.ts";
 import type { Config } from "../../config/config.ts";
 import { drainTimes } from "../../core/http/edge-limits.ts";
-import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
 import type { OnUnanswered } from "../../telemetry/history/diagnostics.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { ReadinessCheck, ReadinessChecks } from "../../telemetry/readiness.ts";

@@ -1,7 +1,7 @@
 import type { Worker } from "node:cluster";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload-result.ts";
-import type { AdminEvent } from "../../stores/quotas/quota-store.ts";
+import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
 import type { ProcessStatus } from "../process/status.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import type {

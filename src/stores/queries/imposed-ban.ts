@@ -4,7 +4,7 @@ import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { WINDOW_NAMES } from "../../core/quota/windows.ts";
 import type { Log } from "../../telemetry/log/log.ts";
-import type { BanEvent, ImposedBan } from "../quotas/quota-store.ts";
+import type { BanEvent, ImposedBan } from "../quotas/admin-changes.ts";
 
 /** The ban that an operator imposes, expressed by the longest window; or why there can be none. */
 export function imposedBan(

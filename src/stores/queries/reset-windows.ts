@@ -5,7 +5,8 @@ import type { KeyRecord } from "../../core/keys/records.ts";
 import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import type { Log } from "../../telemetry/log/log.ts";
 import type { AccountRef } from "../quotas/account-ref.ts";
-import type { OnMissing, QuotaAdmin, ResetWindow } from "../quotas/quota-store.ts";
+import type { ResetWindow } from "../quotas/admin-changes.ts";
+import type { OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
 type ResetSources = {
   readonly quotas: Pick<QuotaAdmin, "reset">;

@@ -2,7 +2,7 @@ import { type BanPolicy, strikeLifeMs } from "../../../core/quota/bans.ts";
 import { type AccountState, NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
 import { counterWindow, type Limit, latestEnd, SPARE_MS } from "../../../core/quota/windows.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
-import type { BanCause } from "../quota-store.ts";
+import type { BanCause } from "../admin-changes.ts";
 
 /** One account, flat to be small. `limits` are those of its last request, in that `era`. */
 export type AccountEntry = Mutable<AccountState> & {

@@ -1,7 +1,7 @@
 import { type Ban, banAt } from "../../../core/quota/bans.ts";
 import { NEW_ACCOUNT_STATE } from "../../../core/quota/decide.ts";
 import { counterWindow, windowEnd } from "../../../core/quota/windows.ts";
-import type { ImposedBan, ResetScope, ResetWindow } from "../quota-store.ts";
+import type { ImposedBan, ResetScope, ResetWindow } from "../admin-changes.ts";
 import type { AccountEntry } from "./account-table.ts";
 
 /** Bans an account by hand. Its strikes are forgotten, and offences that are still kept stay. */

@@ -11,19 +11,21 @@ import { type Holds, heldUnits, type MeterUse, meterChanges } from "../../../cor
 import type { Limit } from "../../../core/quota/windows.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
 import { type AccountRef, isAddressAccount } from "../account-ref.ts";
-import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
 import {
-  type AccountBan,
   type BanCause,
-  type ChargeResult,
   heardReset,
   type ImposedBan,
-  type OddCharges,
-  type QuotaStore,
   type ResetScope,
   type ResetWindow,
-  type StoreCallbacks,
-  type StorePolicy,
+} from "../admin-changes.ts";
+import { reportLostCharges, reportLostSettlement, reportRepair } from "../charge-reports.ts";
+import type {
+  AccountBan,
+  ChargeResult,
+  OddCharges,
+  QuotaStore,
+  StoreCallbacks,
+  StorePolicy,
 } from "../quota-store.ts";
 import type { UsageMarks } from "../usage-marks.ts";
 import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";

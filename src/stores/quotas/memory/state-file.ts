@@ -10,7 +10,7 @@ import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damag
 import type { JsonPath } from "../../files/json-position.ts";
 import { moveAside, readTextIfAny } from "../../files/replace-file.ts";
 import { type AccountRef, isAccountName } from "../account-ref.ts";
-import type { BanCause } from "../quota-store.ts";
+import type { BanCause } from "../admin-changes.ts";
 
 /** One account in the file of the memory store. */
 export type SavedAccount = AccountRef & {

@@ -1,11 +1,12 @@
 import type { ConnectionOptions } from "node:tls";
 import type { RedisAddress } from "../../../config/schema/addresses.ts";
 import type { Reporter } from "../../../telemetry/log/log.ts";
+import type { AdminEvent } from "../admin-changes.ts";
 import type { DecisionCache } from "../batch/decision-cache.ts";
 import type { UncertainCharge } from "../charge-reports.ts";
 import type { CountCorrections } from "../count-corrections.ts";
 import type { OutageHandler } from "../outage-handler.ts";
-import type { AdminEvent, LateBan, StoreCallbacks } from "../quota-store.ts";
+import type { LateBan, StoreCallbacks } from "../quota-store.ts";
 import type { QuotaClient } from "./quota-client.ts";
 
 /** The parts of the store that an outage handler needs: the calls to it, and its last answers. */

@@ -1,5 +1,5 @@
 import type { Ban } from "../../../core/quota/bans.ts";
-import type { BanCause } from "../quota-store.ts";
+import type { BanCause } from "../admin-changes.ts";
 import { parseWindowField } from "./window-fields.ts";
 
 /** The ban in field `b` of an account's hash; undefined if it is damaged. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
 import type { AccountRef } from "../../../../src/stores/quotas/account-ref.ts";
-import type { ResetWindow } from "../../../../src/stores/quotas/quota-store.ts";
+import type { ResetWindow } from "../../../../src/stores/quotas/admin-changes.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { eventually } from "../../../support/poll.ts";
 import { startCluster, type TestCluster } from "../../../support/redis/redis-engines.ts";

@@ -2,9 +2,9 @@ import type { Ban } from "../../../../core/quota/bans.ts";
 import { type TellDenied, tellingDenied } from "../../../redis/denied-rights.ts";
 import { type StoreFailure, toStoreFailure } from "../../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf, parseAccountId } from "../../account-ref.ts";
+import { type AdminEvent, type HeardReset, heardReset } from "../../admin-changes.ts";
 import { type DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
 import type { WindowTotal } from "../../count-corrections.ts";
-import { type AdminEvent, type HeardReset, heardReset } from "../../quota-store.ts";
 import type { QuotaClient } from "../quota-client.ts";
 import { parseBan } from "../stored-bans.ts";
 import {

@@ -5,13 +5,8 @@ import type { RedisArgument } from "../../../redis/link.ts";
 import type { Script } from "../../../redis/script.ts";
 import { replyList, replyNumber, withTimeout } from "../../../redis/store-failure.ts";
 import { type AccountRef, bucketOf } from "../../account-ref.ts";
-import type {
-  BanCause,
-  ImposedBan,
-  OnMissing,
-  ResetScope,
-  ResetWindow,
-} from "../../quota-store.ts";
+import type { BanCause, ImposedBan, ResetScope, ResetWindow } from "../../admin-changes.ts";
+import type { OnMissing } from "../../quota-store.ts";
 import { banCauseKey } from "../account-key.ts";
 import { BAN_SCRIPT, LIFT_BAN_SCRIPT, RESET_SCRIPT } from "../account-scripts.ts";
 import { type QuotaClient, REPLY_LATE_MS } from "../quota-client.ts";

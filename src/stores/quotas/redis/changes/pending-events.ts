@@ -3,7 +3,7 @@ import { DAY_MS } from "../../../../core/quota/days.ts";
 import { WINDOW_ROWS } from "../../../../core/quota/windows.ts";
 import { defineTaggedScript, WRITE_WITHOUT_MEMORY } from "../../../redis/script.ts";
 import { accountId, parseAccountId } from "../../account-ref.ts";
-import type { AdminEvent, BanEvent, ResetWindow } from "../../quota-store.ts";
+import type { AdminEvent, BanEvent, ResetWindow } from "../../admin-changes.ts";
 import type { QuotaClient } from "../quota-client.ts";
 
 /** Longer than any window, so that an audit finds its reset however late it is taken. */

@@ -8,6 +8,13 @@ import { connectRedis } from "../../../redis/engines/single-link.ts";
 import { type CountedLink, countingLink } from "../../../redis/link.ts";
 import { type StoreFailure, toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
 import { type AccountRef, accountId, bucketOf } from "../../account-ref.ts";
+import type {
+  AdminEvent,
+  BanCause,
+  ImposedBan,
+  ResetScope,
+  ResetWindow,
+} from "../../admin-changes.ts";
 import { Batcher } from "../../batch/batcher.ts";
 import { DecisionCache, isInvalidated } from "../../batch/decision-cache.ts";
 import {
@@ -20,16 +27,11 @@ import type { CountCorrections, LostCount } from "../../count-corrections.ts";
 import { DenyDuringOutage, type OutageHandler } from "../../outage-handler.ts";
 import type {
   AccountBan,
-  AdminEvent,
-  BanCause,
-  ImposedBan,
   LastKnownOptions,
   OddCharges,
   OnMissing,
   QuotaStore,
   RepeatableChange,
-  ResetScope,
-  ResetWindow,
   StorePart,
   StorePolicy,
 } from "../../quota-store.ts";

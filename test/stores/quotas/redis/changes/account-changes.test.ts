@@ -3,12 +3,9 @@ import { randomUUID } from "node:crypto";
 import { afterAll, describe, expect, it, vi } from "vitest";
 import type { Ban } from "../../../../../src/core/quota/bans.ts";
 import { type AccountRef, accountId } from "../../../../../src/stores/quotas/account-ref.ts";
+import type { BanEvent, ResetEvent } from "../../../../../src/stores/quotas/admin-changes.ts";
 import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
-import type {
-  BanEvent,
-  MissingPart,
-  ResetEvent,
-} from "../../../../../src/stores/quotas/quota-store.ts";
+import type { MissingPart } from "../../../../../src/stores/quotas/quota-store.ts";
 import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/account-changes.ts";
 import {
   formatToldBan,

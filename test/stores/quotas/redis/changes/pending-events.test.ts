@@ -2,12 +2,8 @@ import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, it } from "vitest";
 import type { RedisAddress } from "../../../../../src/config/schema/addresses.ts";
-import type {
-  AdminEvent,
-  MissingPart,
-  QuotaStore,
-  ResetEvent,
-} from "../../../../../src/stores/quotas/quota-store.ts";
+import type { AdminEvent, ResetEvent } from "../../../../../src/stores/quotas/admin-changes.ts";
+import type { MissingPart, QuotaStore } from "../../../../../src/stores/quotas/quota-store.ts";
 import { REPLY_LATE_MS } from "../../../../../src/stores/quotas/redis/quota-client.ts";
 import { eventually } from "../../../../support/poll.ts";
 import { useRedis } from "../../../../support/redis/redis-of-file.ts";
