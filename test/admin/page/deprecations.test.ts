@@ -77,7 +77,7 @@ describe("deprecated operations", () => {
     await page.getByRole("link", { name: "Deprecations" }).click();
     await page.getByText("No account is known to call them.").waitFor();
     await (await house.ask(key, "/v1/old")).text();
-    await page.clock.fastForward(10_000);
+    await page.clock.fastForward(60_000);
     await page.getByRole("link", { name: account, exact: true }).waitFor();
     assert.deepEqual(
       (await cells(page, "Callers")).map(([name, called]) => [name, called]),

@@ -15,8 +15,11 @@ import { count } from "../parts/format.js";
 import { without } from "../parts/lists.js";
 import { exactly, now, sunsetTime, time } from "../parts/times.js";
 
-/** Reads the callers again, of whom no figures tell: they may have called another gateway. */
-const CALLERS_EVERY_MS = 10_000;
+/**
+ * Reads the callers again, of whom no figures tell: they may have called another gateway, which adds
+ * them to the store every 30 s.
+ */
+const CALLERS_EVERY_MS = 60_000;
 
 /**
  * Deprecated operations, the first to be removed at the top: their sunset, their number of calls and,
