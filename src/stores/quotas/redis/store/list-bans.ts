@@ -14,8 +14,9 @@ import { parseBan } from "../stored-bans.ts";
  * Every ban in force, read from the accounts themselves. An index next to them could be wrong, or
  * would need a second key in each decision, which a Cluster refuses while a slot moves. Costs a
  * SCAN of the store in pages, so that no other client waits. It is meant for people, not for
- * requests. `heldBans` has those that hold although the store has none of their account; `now` is the
- * store's test clock, in milliseconds. Rejects if the store cannot be reached; on a Cluster only without
+ * requests. `heldBans` has those that hold although the store has none of their account: before and
+ * after, because one may be earned once its account was passed. `now` is the store's test clock, in
+ * milliseconds. Rejects if the store cannot be reached; on a Cluster only without
  * `onMissing`.
  */
 export async function listBans(
@@ -25,6 +26,7 @@ export async function listBans(
 ): Promise<AccountBan[]> {
   const found = new Map<string, AccountBan>();
   const missing = new Set<number>();
+  const before = new Set(heldBans(found).map(accountId));
   for (const node of await quotaClient.link.masters()) {
     try {
       for await (const [id, ban] of bansOn(node, quotaClient, now)) found.set(id, ban);
@@ -34,7 +36,9 @@ export async function listBans(
       onMissing({ ...node.part, why: errorMessage(error) });
     }
   }
-  const lost = heldBans(found).filter((one) => !missing.has(bucketOf(one)));
+  const lost = heldBans(found).filter(
+    (one) => before.has(accountId(one)) && !missing.has(bucketOf(one)),
+  );
   return [...found.values(), ...lost].sort((a, b) => a.ban.untilMs - b.ban.untilMs);
 }
 
