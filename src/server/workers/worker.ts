@@ -82,7 +82,8 @@ class WorkerMain {
     } else if ("refreshKeys" in message) {
       void this.#refreshKeys(message.refreshKeys);
     } else if ("changed" in message) {
-      this.#gateway?.hearChange(message.changed);
+      // A listener may serve already while the others are opened.
+      void this.#starting?.then(() => this.#gateway?.hearChange(message.changed));
     } else if ("recall" in message) {
       void this.#recall(message.recall, message.id);
     } else if ("report" in message) {
