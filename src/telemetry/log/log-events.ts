@@ -137,6 +137,11 @@ export const LOG_EVENTS = {
     ["environment", "account", "store", "moved"],
     "A [damaged](store.md#damage) window or ban was moved to the present, or a number of its day begun anew. `moved` has each `window` with what it has `used`, or `ban`, and the instants of its start, or of the ban's end, before and after: `from`, `to`",
   ),
+  changes_dropped: row(
+    "error",
+    ["store", "changes"],
+    "So many bans, lifts and resets of commands were made while 10,000 others waited for a gateway to log them: they hold, and no log has them",
+  ),
   counter_regression: row(
     "error",
     ["store", "environment", "account", "window", "used", "was", "why"],

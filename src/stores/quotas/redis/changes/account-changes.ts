@@ -22,7 +22,7 @@ import {
   InvalidationSubscriber,
   type InvalidationSubscriberOptions,
 } from "./invalidation-subscriber.ts";
-import { PendingEvents } from "./pending-events.ts";
+import { PendingEvents, type TakenEvents } from "./pending-events.ts";
 import { type RecentBan, ToldBans } from "./told-bans.ts";
 
 export type AccountChangesOptions = {
@@ -30,6 +30,8 @@ export type AccountChangesOptions = {
   readonly decisionCache: DecisionCache;
   /** Called with the changes that commands made. */
   readonly onAdminEvent?: ((event: AdminEvent) => void) | undefined;
+  /** Called with the number of changes of commands that no log has, because too many waited. */
+  readonly onDropped: (count: number) => void;
   /** See RedisQuotaStoreOptions, as the next two. */
   readonly onReset?: ((reset: HeardReset) => void) | undefined;
   readonly logsOwnChanges?: boolean | undefined;
@@ -213,9 +215,10 @@ export class AccountChanges {
    * message has told of them, this gateway tells the others until the store takes the message.
    */
   #tellPending(isUntold = false): void {
-    const { onAdminEvent, tellDenied } = this.#options;
+    const { onAdminEvent, onDropped, tellDenied } = this.#options;
     if (onAdminEvent === undefined) return;
-    const tell = (events: readonly AdminEvent[]) => {
+    const tell = ({ events, dropped }: TakenEvents) => {
+      if (dropped > 0) onDropped(dropped);
       for (const event of events) {
         if (isUntold) {
           void this.#hearOwn(event);

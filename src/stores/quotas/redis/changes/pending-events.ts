@@ -14,13 +14,21 @@ const KEPT_MS = DAY_MS + Math.max(...WINDOW_ROWS.map(({ lengthMs }) => lengthMs)
  */
 export const EVENTS_BUCKET = 0;
 const RECORDS_MAX = 10_000;
+/** The field that counts the changes beyond those. Earlier versions skip it. */
+const DROPPED = "dropped";
 
-/** KEYS: the records. ARGV: a name, its text, how long all are kept, and how many. */
+/**
+ * KEYS: the records. ARGV: a name, its text, how long all are kept, how many, and the field that counts
+ * further ones.
+ */
 const KEEP = defineTaggedScript(`
 ${WRITE_WITHOUT_MEMORY}
 local count = redis.pcall('HLEN', KEYS[1])
 if type(count) == 'table' and string.find(count.err, 'WRONGTYPE') then redis.call('DEL', KEYS[1]) end
-if type(count) == 'number' and count >= tonumber(ARGV[4]) then return 0 end
+if type(count) == 'number' and count >= tonumber(ARGV[4]) then
+  redis.pcall('HINCRBY', KEYS[1], ARGV[5], 1)
+  return 0
+end
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return 1`);
@@ -30,6 +38,9 @@ const TAKE = defineTaggedScript(`
 local all = redis.call('HGETALL', KEYS[1])
 if all[1] then redis.call('DEL', KEYS[1]) end
 return all`);
+
+/** `dropped` is the number of changes that were made while no further one could wait. */
+export type TakenEvents = { readonly events: readonly AdminEvent[]; readonly dropped: number };
 
 /**
  * Resets and bans that a command made in the store. They wait there until one gateway takes them,
@@ -51,13 +62,17 @@ export class PendingEvents {
   async keep(event: AdminEvent): Promise<void> {
     const what = "windows" in event ? event.windows : (event.imposed ?? null);
     const text = JSON.stringify([accountId(event.accountRef), event.atMs, what]);
-    await this.#quotaClient.run(KEEP, this.key, [randomUUID(), text, KEPT_MS, RECORDS_MAX]);
+    await this.#quotaClient.run(KEEP, this.key, [
+      ...[randomUUID(), text, KEPT_MS, RECORDS_MAX, DROPPED],
+    ]);
   }
 
   /** Rejects if the store is unreachable. A record that cannot be read is left out. */
-  async take(): Promise<readonly AdminEvent[]> {
+  async take(): Promise<TakenEvents> {
     const reply = (await this.#quotaClient.run(TAKE, this.key, [])) as string[];
-    return reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
+    const events = reply.filter((_, i) => i % 2 === 1).flatMap(readEvent);
+    const dropped = reply.find((_, i) => i % 2 === 1 && reply[i - 1] === DROPPED);
+    return { events, dropped: Number(dropped ?? 0) };
   }
 }
 

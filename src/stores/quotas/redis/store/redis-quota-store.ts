@@ -151,6 +151,7 @@ class RedisQuotaStore implements QuotaStore {
       decisionCache: this.#decisionCache,
       onAdminEvent,
       onReset,
+      onDropped: (changes) => report("error", "changes_dropped", { store: address.shown, changes }),
       logsOwnChanges: own.logsOwnChanges,
       onOwnChange: own.onOwnChange,
       probed: (failure) => {

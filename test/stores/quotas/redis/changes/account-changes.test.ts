@@ -40,6 +40,7 @@ function open(prefix: string, canRead = true) {
     ...{ quotaClient, decisionCache },
     probed: () => {},
     tellDenied: () => {},
+    onDropped: () => {},
   });
   return {
     ...{ quotaClient, decisionCache, changes },

@@ -7,7 +7,7 @@ import type { MissingPart, QuotaStore } from "../../../../../src/stores/quotas/q
 import { REPLY_LATE_MS } from "../../../../../src/stores/quotas/redis/quota-client.ts";
 import { eventually } from "../../../../support/poll.ts";
 import { useRedis } from "../../../../support/redis/redis-of-file.ts";
-import { account, open, perDay, spend } from "../redis-kit.ts";
+import { account, open, perDay, spend, type Told } from "../redis-kit.ts";
 
 const opened: QuotaStore[] = [];
 afterEach(async () => {
@@ -112,15 +112,23 @@ describe("a reset that a command made", () => {
     );
   });
 
-  it("is done where 10,000 changes wait for a gateway already, and is not kept beside them", async () => {
+  it("is done where 10,000 changes wait for a gateway already, and is told by their number alone", async () => {
     const command = await openHere();
     const waiting = Array.from({ length: 9_999 }, (_, i) => [`event ${i}`, "null"] as const);
     await redis.hset(RESETS, Object.fromEntries(waiting));
-    for (const name of ["a", "b"]) {
+    for (const name of ["a", "b", "c"]) {
       await spend(command, account(name), perDay(9));
       assert.deepEqual(await command.reset(account(name)), [{ counter: "day", units: 1 }]);
-      assert.equal(await redis.hlen(RESETS), 10_000, name);
     }
+    const logged: string[] = [];
+    const onAdminEvent = ({ accountRef }: AdminEvent) => logged.push(accountRef.account);
+    const { store, told } = await open(server.address, { onAdminEvent });
+    opened.push(store);
+    const isDropped = ({ message }: Told) => message === "changes_dropped";
+    await eventually(() => assert.equal(told.filter(isDropped).length, 1));
+    const { level, details } = told.find(isDropped) as Told;
+    assert.deepEqual([level, details], ["error", { store: server.address.shown, changes: 2 }]);
+    assert.deepEqual(logged, ["a"]);
   });
 
   it("of nothing leaves nothing to tell", async () => {
