@@ -67,7 +67,7 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
   const records = deps.keys.records();
   const account = findAccount(records, id);
   return account === undefined
-    ? unknownIdResponse()
+    ? unknownIdResponse({ lost: deps.keys.health().lost })
     : jsonResponse(200, await reportOf(deps, { records, accounts: [account] }));
 }
 

@@ -42,7 +42,7 @@ export async function listHistory({
     const noHistory = addressHistoryError(id ?? "");
     return noHistory
       ? problemResponse("unknown_id", noHistory)
-      : unknownIdResponse(found.environment);
+      : unknownIdResponse({ ...found, lost: deps.keys.health().lost });
   }
   const after = readAfter(given("after"));
   const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;

@@ -19,7 +19,7 @@ import {
   unknownIdResponse,
   withMissing,
 } from "../http/response.ts";
-import type { ApiRequest } from "./api-request.ts";
+import type { ApiDeps, ApiRequest } from "./api-request.ts";
 import type { RankedUsage } from "./kept-list.ts";
 import { pageResponse, rankedId, takePage } from "./pagination.ts";
 import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts";
@@ -117,7 +117,7 @@ function withReport<T>(
   const { deps } = request;
   return storeOr503(deps, async () => {
     const found = await find(request);
-    if (!found.ok) return notFound(found);
+    if (!found.ok) return notFound(found, deps);
     const report = await read(found.subject);
     if (report !== undefined) return jsonResponse(200, await tell(report));
     const { account } = found.subject;
@@ -132,9 +132,12 @@ function find({ deps, id, query }: ApiRequest): Promise<AccountLookup> {
   return findAccountBySelector({ quotas, config: deps.config() }, deps.keys.records(), named);
 }
 
-function notFound(found: Extract<AccountLookup, { ok: false }>): AdminResponse {
+function notFound(
+  found: Extract<AccountLookup, { ok: false }>,
+  { keys }: Pick<ApiDeps, "keys">,
+): AdminResponse {
   return found.because === "unknown"
-    ? unknownIdResponse(found.environment)
+    ? unknownIdResponse({ ...found, lost: keys.health().lost })
     : problemResponse("bad_request", found.message);
 }
 
@@ -144,7 +147,7 @@ export async function resetAccount(request: ApiRequest): Promise<AdminResponse> 
   const { windows } = body as { windows?: readonly string[] };
   return fromReachableStore(deps, async (onMissing) => {
     const found = await find(request);
-    if (!found.ok) return notFound(found);
+    if (!found.ok) return notFound(found, deps);
     const { account, environment } = found.subject;
     const sources = { quotas: deps.quotas, config: deps.config(), keys: deps.keys.records().keys };
     const wanted = { id: request.id, windows };

@@ -53,11 +53,16 @@ const show: Verb = {
   options: GATEWAY_OPTIONS,
   args: ["ID"],
   run: (invocation, terminal) =>
-    withKeys(invocation, terminal, async (keys) => {
+    withKeys(invocation, terminal, async (keys, reached) => {
       const [id = ""] = invocation.args;
       const records = keys.records();
       const account = findAccount(records, id);
-      if (account === undefined) return failWithRefusal(terminal, unknownIdRefusal(id));
+      if (account === undefined) {
+        const refusal = unknownIdRefusal(id);
+        const trouble = await recordsTrouble(reached.config);
+        if (trouble === undefined) return failWithRefusal(terminal, refusal);
+        return fail(terminal, EXIT_FAILURE, `${refusal.message}. ${trouble}`);
+      }
       return printAccount(account, { records, invocation, terminal });
     }),
 };

@@ -1,11 +1,12 @@
 import type { Config } from "../../config/config.ts";
+import { addressBanError } from "../../core/keys/find-records.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
 import type { BanInForce, BanReasons, LostBan } from "../../stores/queries/ban-reasons.ts";
 import type { AccountRef } from "../../stores/quotas/account-ref.ts";
 import type { GatewayReport } from "../../telemetry/gateway-status.ts";
 import { type BanHistory, placeOfNext } from "../../telemetry/history/ban-history.ts";
 import type { BanRecord } from "../../telemetry/history/ban-records.ts";
-import type { OperationResult } from "../access/account-operations.ts";
+import { type OperationResult, refused } from "../access/account-operations.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { nameOfGateway } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
@@ -76,7 +77,10 @@ async function whyBanned(
   const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
   const logs = files.length === 0 ? undefined : await readBans(files, id, terminal);
   const owner = present.ok ? present.value : logs?.owner;
-  if (!present.ok && owner === undefined) return present;
+  if (!present.ok && owner === undefined) {
+    const notBanned = addressBanError(id);
+    return notBanned === undefined ? present : refused(notBanned);
+  }
   const { account, environment } = owner as AccountRef;
   const missing: string[] = [...(logs?.damage ?? [])];
   const bans: BanRecord[] = [...(logs?.bans.of({ account, environment }) ?? [])];

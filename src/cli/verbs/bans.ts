@@ -74,17 +74,21 @@ const lift: Verb = {
   options: GATEWAY_OPTIONS,
   example: "bans lift a_8LwVnVUvnqzT",
   args: ["ID"],
-  run: (invocation, terminal) =>
-    withAccounts(invocation, terminal, {
+  async run(invocation, terminal) {
+    const [id = ""] = invocation.args;
+    const notBanned = addressBanError(id);
+    if (notBanned !== undefined) return fail(terminal, EXIT_FAILURE, notBanned);
+    return withAccounts(invocation, terminal, {
       changes: true,
-      ask: (accounts) => accounts.liftBan(invocation.args[0] ?? ""),
+      ask: (accounts) => accounts.liftBan(id),
       say: ({ account, environment }) => {
         if (invocation.flag("json"))
           return printJson(terminal, { account, environment, lifted: true });
         terminal.out(`The ban of ${account} in ${environment} is lifted\n`);
         return EXIT_OK;
       },
-    }),
+    });
+  },
 };
 
 export const bans: readonly Verb[] = [list, add, lift, bansWhy];

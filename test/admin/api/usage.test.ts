@@ -338,10 +338,13 @@ describe("an address without a key", () => {
       "Addresses are not banned: `deny` of an environment refuses one, and the limits of its `public` plan hold for each";
     assert.equal(await said("usage", ADDRESS, "--days", "2"), noHistory);
     assert.equal(await said("bans", "add", ADDRESS, "--for", "1h"), notBanned);
+    assert.equal(await said("bans", "lift", ADDRESS), notBanned);
+    assert.equal(await said("bans", "why", ADDRESS), notBanned);
     const body = JSON.stringify({ id: ADDRESS, for: "1h" });
     for (const [path, how, told] of [
       [`/api/history?account=${ADDRESS}&days=2`, {}, noHistory],
       ["/api/bans", { method: "POST", body }, notBanned],
+      [`/api/bans/${ADDRESS}`, { method: "DELETE" }, notBanned],
     ] as const) {
       const response = await house.admin(path, how);
       const { code, message } = (await response.json()) as Record<string, unknown>;

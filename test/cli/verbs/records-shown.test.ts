@@ -127,20 +127,28 @@ describe("records as people read them", () => {
   });
 });
 
-it("records that are gone from the store are told by a list that is empty for it, with 1", async () => {
+it("records that are gone from the store are told by a list that is empty for it, and by an ID that is unknown for it, with 1", async () => {
   const redis = await startRedis();
   try {
     const [port] = await freePorts(1);
     const config = { store: redis.url, keys: "redis", admin: { listen: `127.0.0.1:${port}` } };
     await using house = await startTestGateway({ config });
-    await house.issue();
+    await house.issue({ account: "acme" });
     await (await redis.client()).flushall();
     await eventually(async () => assert.equal((await house.admin("/readyz")).status, 503));
+    const gone = "1 key and 1 account are gone from";
+    const shown = await runVerb(["accounts", "show", "acme", "--config", house.file]);
+    assert.deepEqual([shown.status, shown.out], [1, ""]);
+    const unknown = 'Cannot find "acme": no key or account has this ID';
+    assert.ok(shown.err.startsWith(`${unknown}. ${gone}`), shown.err);
+    const asked = await house.admin("/api/accounts/acme");
+    const { code, message } = (await asked.json()) as { code: string; message: string };
+    assert.deepEqual([asked.status, code], [404, "unknown_id"]);
+    assert.ok(message.startsWith(`No key or account has this ID. ${gone}`), message);
     for (const records of ["accounts", "keys"]) {
       const list = [records, "list", "--config", house.file];
       const { status, out, err } = await runVerb(list);
       assert.deepEqual([status, out], [1, ""], err);
-      const gone = "1 key and 1 account are gone from";
       assert.ok(err.startsWith(`No ${records} are found: `) && err.includes(gone), err);
       const json = await runVerb([...list, "--json"]);
       assert.deepEqual([json.status, json.out, json.err], [1, "[]\n", err]);
