@@ -98,9 +98,11 @@ function wordsOf(event) {
   const where = [plan, env].filter(Boolean).join(" in ");
   if (kind === "quota") {
     const counts = `${count(used)} of ${count(limit)}`;
-    const whose = key === undefined ? "" : ` of key ${key}`;
+    const told = `${percent} % of the limit of`;
     const each = aWindow(window.replace(/^key\./, ""));
-    return `${percent} % of the limit${whose} of ${each}: ${counts} · ${where}`;
+    if (window.startsWith("key.")) return `${told} key ${key} of ${each}: ${counts} · ${where}`;
+    const whose = key === undefined ? "" : ` · key ${key}`;
+    return `${told} ${each}: ${counts}${whose} · ${where}`;
   }
   if (kind === "ban") return `${causeOf(event)} · ${where}`;
   if (kind === "sunset") return `${method} ${route} · within ${days} days · ${where}`;
