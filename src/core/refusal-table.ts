@@ -264,7 +264,7 @@ export const REFUSALS = {
     upstreamFault: true,
     fields: [],
     message: "The upstream service took too long to answer",
-    when: "No response head came within responseTimeout, or nothing more of a body within idleTimeout",
+    when: "No response head, or no free connection, came within responseTimeout, or nothing more of a body within idleTimeout",
   },
   http_version: {
     status: 505,

@@ -42,6 +42,27 @@ describe.concurrent("A backend that is slow", () => {
     }
   });
 
+  it("is not what a request is told of that got no connection and was never sent", async () => {
+    const limits = { ...LIMITS, idleTimeout: "30s", upstreamConnections: 1 };
+    await using own = await startTestGateway({ environment: { api: null, limits } });
+    const over = Promise.withResolvers<void>();
+    own.backend.answer(async (_seen, response) => {
+      response.write("a");
+      await over.promise;
+      response.end();
+    });
+    const { key: ownKey } = await own.issue();
+    await using first = await openClient(own.port);
+    await using second = await openClient(own.port);
+    const held = first.ask({ key: ownKey });
+    await eventually(() => assert.equal(own.backend.seen.length, 1));
+    const { code, message } = errorOf(await second.ask({ key: ownKey }));
+    assert.deepEqual([code, own.backend.seen.length], ["upstream_timeout", 1]);
+    assert.match(message, /^No connection to the upstream service became free in time/);
+    over.resolve();
+    assert.equal((await held).status, 200);
+  });
+
   it("2.2 Slow trickle: a response whose pieces come within idleTimeout passes, each as it comes", async () => {
     // A thirtieth of the time for each piece: a machine that stands still sends it in time all the same.
     const limits = { idleTimeout: "3s" };

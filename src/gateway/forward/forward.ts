@@ -36,6 +36,8 @@ import {
 const METERED_TURN_BYTES = 65_536;
 /** A body that brought nothing for so long may have stalled. */
 const FLOWING_MS = 1_000;
+const NEVER_SENT =
+  "No connection to the upstream service became free in time: the request was not sent to it";
 
 /** Sends the request to an upstream and its response to the client, both as they arrive. */
 export function forward(context: ForwardContext): void {
@@ -258,7 +260,11 @@ class Forward implements ForwardHandler, ResponseHandler {
       this.#body?.held === false;
     if (waiting === "reader") exchange.cutStalledReader();
     else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
-    else this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}` });
+    else {
+      const isUnsent = this.#connection === undefined && exchange.forwards === 0;
+      const message = isUnsent ? { message: NEVER_SENT } : {};
+      this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}`, ...message });
+    }
   }
 
   drained(): void {
