@@ -21,10 +21,13 @@ const keysExport: Verb = {
   args: [],
   run: (invocation, terminal) =>
     withKeys(invocation, terminal, async (keys) => {
-      const { exportLines } = await import("../../stores/keys/file/export-records.ts");
-      const lines = [...exportLines(keys.records())];
-      if (invocation.flag("json")) terminal.out(`[${lines.join(",")}]\n`);
-      else terminal.out(lines.map((line) => `${line}\n`).join(""));
+      const exporting = await import("../../stores/keys/file/export-records.ts");
+      const records = keys.records();
+      if (invocation.flag("json")) {
+        terminal.out(`[${[...exporting.exportObjects(records)].join(",")}]\n`);
+      } else {
+        terminal.out([...exporting.exportLines(records)].map((line) => `${line}\n`).join(""));
+      }
       return listExitStatus(keys);
     }),
 };
@@ -32,7 +35,7 @@ const keysExport: Verb = {
 const keysImport: Verb = {
   name: "keys import",
   usage: "FILE|- [--dry-run] [--plain] [--admin URL] [--config FILE] [--json]",
-  summary: "take in the lines of `keys export`, all or none; doing it again changes nothing",
+  summary: "take in what `keys export` printed, all or none; doing it again changes nothing",
   example: "keys import records.jsonl --dry-run",
   options: [
     { name: "dry-run", summary: "say what would be done, and every mistake" },

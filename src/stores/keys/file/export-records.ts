@@ -3,6 +3,7 @@ import { parseJson } from "../../../base/parse-json.ts";
 import type { Records } from "../../../core/keys/records.ts";
 import { RecordCollector } from "../records/record-collector.ts";
 import { encodeAccount, encodeKey } from "../records/record-format.ts";
+import { withUnixSeconds } from "./unix-instants.ts";
 
 /**
  * Records as lines of JSON, accounts first: digests, never keys (docs/reference/keys.md#transfer).
@@ -12,7 +13,12 @@ export function exportLines({ keys, accounts }: Records): Generator<string> {
   return recordLines({ keys: keys.map(withoutImport), accounts: accounts.map(withoutImport) });
 }
 
-/** The same with all that the records hold, for a command that changes them from elsewhere. */
+/** The same records as JSON with their instants in Unix seconds, for `--json`. */
+export function* exportObjects(records: Records): Generator<string> {
+  for (const line of exportLines(records)) yield JSON.stringify(withUnixSeconds(parseObject(line)));
+}
+
+/** The lines with all that the records hold, for a command that changes them from elsewhere. */
 export function* recordLines({ keys, accounts }: Records): Generator<string> {
   for (const account of accounts) yield marked("account", encodeAccount(account));
   for (const key of keys) yield marked("key", encodeKey(key));

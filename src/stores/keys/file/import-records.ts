@@ -30,6 +30,7 @@ import { RecordReader } from "../records/record-format.ts";
 import type { ImportLine } from "./import-lines.ts";
 import { ImportedCapNumbers } from "./imported-cap-numbers.ts";
 import { checkPlainLine } from "./plain-lines.ts";
+import { withoutUnixSeconds } from "./unix-instants.ts";
 
 export type ImportOptions = {
   /** Whether each line has a key itself, with its account, plan and environment. */
@@ -160,7 +161,7 @@ class RecordImport {
   /** The mistake in a line of `keys export`; undefined if the line was taken in. */
   #takeRecord(value: unknown, isKept = false): string | undefined {
     if (typeof value !== "object" || value === null) return NO_RECORD;
-    const { record, ...members } = value as Record<string, unknown>;
+    const { record, ...members } = withoutUnixSeconds(value) as Record<string, unknown>;
     if (record !== "account" && record !== "key") return NO_RECORD;
     if (members.version === undefined) return "version is missing: export it with this version";
     if (record === "account") {

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { type AccountRecord, isSuspended, type KeyRecord } from "../../../core/keys/records.ts";
 import { limitsByWindow } from "../../../core/keys/window-limits.ts";
+import { roundUpToSeconds } from "../../../core/quota/whole-seconds.ts";
 
 /** The part of a record that is compared. */
 type Part<T> = (record: T) => unknown;
@@ -16,11 +17,16 @@ export function accountDifferences(
 ): string[] {
   return differences(one, other, {
     plan: ({ plan }) => plan,
-    state: (of) => isSuspended(of, nowMs) && of.suspended?.untilMs,
+    state: (of) => isSuspended(of, nowMs) && secondOf(of.suspended?.untilMs),
     limits: ({ limits }) => limitsByWindow(limits),
     metadata: ({ meta }) => meta,
     anchor: ({ calendar }) => calendar,
   });
+}
+
+/** Instants within one second are the same, because an export with `--json` has whole seconds. */
+function secondOf(instantMs: number | undefined): number | undefined {
+  return instantMs === undefined ? undefined : roundUpToSeconds(instantMs);
 }
 
 /** The same of a key: its scopes, networks and caps. Its ends are not compared. */
