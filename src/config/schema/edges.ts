@@ -98,7 +98,7 @@ export const upstreamTls = z.strictObject(
       }),
     cert: kind.file.optional().meta({
       description:
-        "The certificate of the gateway, and its chain, for upstreams that ask for one, PEM. Needs `key`. Read at start and at a reload.",
+        "The certificate of the gateway, and its chain, for upstreams that ask for one in the handshake, PEM. One that asks after it in TLS 1.3, as Apache does with `SSLVerifyClient` for a path, gets none. Needs `key`. Read at start and at a reload.",
     }),
     key: kind.file.optional().meta({
       description: "The private key of `cert`, PEM, without a passphrase.",
