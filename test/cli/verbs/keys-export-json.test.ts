@@ -94,6 +94,7 @@ describe("keys export --json", () => {
       { ...account, id: "one", created: 1.5 },
       { ...account, id: "two", created: 1_764_892_800_000 },
       { ...account, id: "three", created: -1 },
+      { ...account, id: "five", created: 1e15 },
       { ...key, id: "k_1", digest: "a".repeat(64), account: "none" },
       7,
       { ...other, version: undefined },
