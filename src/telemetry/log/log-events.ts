@@ -115,10 +115,14 @@ export const LOG_EVENTS = {
   ),
   clock_differs: row(
     "warn",
-    ["store", "aheadMs", "why"],
-    "For some seconds this machine's clock has been more than 5 s from that of the store, ahead of it by `aheadMs` (below 0: behind): [what that changes](../operations.md#clocks)",
+    ["store", "node", "aheadMs", "why"],
+    "For some seconds this machine's clock and that of the store have been more than 5 s apart, this machine's ahead by `aheadMs` (below 0: behind): [what that changes](../operations.md#clocks). On a Cluster once for each `node` that has answered in the last 10 s",
   ),
-  clock_agrees: row("info", ["store", "aheadMs"], "The two clocks differ by 5 s at most again"),
+  clock_agrees: row(
+    "info",
+    ["store", "node", "aheadMs"],
+    "The two clocks differ by 5 s at most again; on a Cluster, that of the `node`",
+  ),
   store_split: row(
     "warn",
     ["store", "why"],

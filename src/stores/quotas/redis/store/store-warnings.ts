@@ -1,5 +1,7 @@
 import type { Reporter } from "../../../../telemetry/log/log.ts";
+import { BUCKET_COUNT } from "../../../redis/hash-slots.ts";
 import type { Link } from "../../../redis/link.ts";
+import type { StoreClock } from "../../../redis/store-clock.ts";
 import { toStoreFailure, withTimeout } from "../../../redis/store-failure.ts";
 import type { AccountRef } from "../../account-ref.ts";
 import type { LostCount } from "../../count-corrections.ts";
@@ -116,38 +118,56 @@ const CLOCK_LOOKS = 3;
 const CLOCK_FIRST_LATE_MS = 250;
 
 /**
- * Reports when this machine's clock differs from that of the store, and when it does no more
- * (docs/operations.md#clocks). Learns the store's clock where no heartbeat does. `known` resolves
- * with the first answer, or without one soon.
+ * Reports when the clocks of this machine and of a node of the store differ, and when they do no
+ * more (docs/operations.md#clocks). Learns the clock of bucket 0 where no heartbeat does. `known`
+ * resolves with the first answer, or without one soon.
  */
 export function watchClock(
   { clockOf, learnClock, link }: Pick<QuotaClient, "clockOf" | "learnClock" | "link">,
   shown: string,
   report: Reporter,
 ): { readonly known: Promise<void>; stop(): void } {
-  const clock = clockOf(0);
-  let looks = 0;
-  let isTold = false;
+  const buckets = link.clustered ? [...Array(BUCKET_COUNT).keys()] : [0];
+  let seen = new Map<string | undefined, ClockSeen>();
   const learn = async (lateMs: number) => {
-    if (clock.ageMs < CLOCK_OLD_MS || !link.health().ok) return;
+    if (clockOf(0).ageMs < CLOCK_OLD_MS || !link.health().ok) return;
     await learnClock(0, lateMs).catch(() => undefined);
+  };
+  const compare = (node: string | undefined, ofNode: readonly number[]): ClockSeen => {
+    const { looks, isTold } = seen.get(node) ?? { looks: 0, isTold: false };
+    const clock = newestClock(ofNode.filter((bucket) => link.health(bucket).ok).map(clockOf));
+    if (clock === undefined) return { looks, isTold };
+    const aheadMs = -clock.aheadOfMachineMs;
+    const members = { store: shown, ...(node !== undefined && { node }), aheadMs };
+    const isFar = Math.abs(aheadMs) > CLOCK_DIFFERS_FROM_MS;
+    if (isTold && !isFar) report("info", "clock_agrees", members);
+    const isNews = !isTold && isFar && looks + 1 >= CLOCK_LOOKS;
+    if (isNews) report("warn", "clock_differs", { ...members, why: CLOCKS_DIFFER });
+    return { looks: isFar ? looks + 1 : 0, isTold: isFar && (isTold || isNews) };
   };
   const look = async () => {
     await learn(REPLY_LATE_MS);
-    const aheadMs = -clock.aheadOfMachineMs;
-    looks = Math.abs(aheadMs) > CLOCK_DIFFERS_FROM_MS ? looks + 1 : 0;
-    if (isTold && looks === 0) {
-      isTold = false;
-      report("info", "clock_agrees", { store: shown, aheadMs });
-    } else if (!isTold && looks >= CLOCK_LOOKS) {
-      isTold = true;
-      const why = "the clock of this machine and that of the store differ: both need NTP";
-      report("warn", "clock_differs", { store: shown, aheadMs, why });
-    }
+    const byNode = Map.groupBy(buckets, (bucket) => link.partOf(bucket)?.node);
+    seen = new Map([...byNode].map(([node, ofNode]) => [node, compare(node, ofNode)]));
   };
   const timer = setInterval(() => void look(), CLOCK_EACH_MS).unref();
   const known = link.tried.then(() => learn(CLOCK_FIRST_LATE_MS));
   return { known, stop: () => clearInterval(timer) };
+}
+
+/** `looks`: how many in a row found that the clocks differ. */
+type ClockSeen = { readonly looks: number; readonly isTold: boolean };
+
+const CLOCKS_DIFFER = "the clock of this machine and that of the store differ: both need NTP";
+
+/**
+ * The clock with the latest answer. An old answer may be that of another node, which had the bucket
+ * before a failover.
+ */
+function newestClock(clocks: readonly StoreClock[]): StoreClock | undefined {
+  return clocks
+    .filter(({ ageMs }) => ageMs < CLOCK_OLD_MS)
+    .toSorted((one, other) => one.ageMs - other.ageMs)[0];
 }
 
 /** The pause between two lines about losses: a loss seldom concerns only one account. */

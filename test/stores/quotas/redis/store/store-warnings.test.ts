@@ -184,7 +184,10 @@ describe("a clock that differs from that of the store", () => {
     const learnClock = async () => {
       asked += 1;
     };
-    const link = { tried: Promise.resolve(), health: () => ({ ok: true }) };
+    const link = {
+      ...{ clustered: false, tried: Promise.resolve(), health: () => ({ ok: true }) },
+      partOf: () => undefined,
+    };
     const watch = watchClock({ clockOf: () => clock, learnClock, link } as never, SHOWN, report);
     const look = async (aheadOfMachineMs: number, times: number) => {
       clock.aheadOfMachineMs = aheadOfMachineMs;
