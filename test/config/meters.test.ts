@@ -161,14 +161,30 @@ plans: { pro: { day: 9, meters: { tokens: ${windows} } } }
       return warnings;
     };
     const sse = "{ hold: 5, max: 10, used: [sse /a] }";
-    const [warning, ...others] = await warningsOf(sse, "{ minute: 1, hour: 2, day: 3 }");
+    const [warning, ...others] = await warningsOf(sse, "{ minute: 11, hour: 12, day: 13 }");
     assert.match(warning ?? "", /keeps the hold of 5, .*: minute \(plan pro\), hour \(plan pro\);/);
     assert.deepEqual(others, []);
-    assert.deepEqual(await warningsOf(sse, "{ day: 3, week: 4 }"), []);
+    assert.deepEqual(await warningsOf(sse, "{ day: 13, week: 14 }"), []);
     assert.deepEqual(await warningsOf(sse, "unlimited"), []);
     const whole = "{ hold: 10, max: 10, used: [sse /a] }";
-    assert.deepEqual(await warningsOf(whole, "{ minute: 1 }"), []);
-    assert.deepEqual(await warningsOf("{ hold: 5, max: 10, used: [json /a] }", "{ hour: 1 }"), []);
+    assert.deepEqual(await warningsOf(whole, "{ minute: 11 }"), []);
+    assert.deepEqual(await warningsOf("{ hold: 5, max: 10, used: [json /a] }", "{ hour: 11 }"), []);
+  });
+
+  it("warn of a hold above a limit of a plan, whose accounts are always refused", async () => {
+    const { warnings } = await load(`${COSTS}
+      - { match: POST /v1/chat, meters: { tokens: { hold: 6, max: 6, used: [header a] } } }
+plans:
+  free: { day: 9, meters: { tokens: { day: 5, month: 6 } } }
+  tiny: { day: 9, meters: { tokens: { hour: 4, day: 5 } } }
+  pro: { day: 9, meters: { tokens: { day: 6 } } }
+  open: { day: 9, meters: { tokens: unlimited } }
+`);
+    assert.equal(warnings.length, 1, warnings.join("\n"));
+    assert.match(
+      warnings[0] ?? "",
+      /^8: The hold of 6 of the meter tokens is above its limits: day 5 \(plan free\), hour 4 \(plan tiny\), day 5 \(plan tiny\); such accounts always get 403 cost_over_limit;/,
+    );
   });
 });
 
@@ -205,6 +221,14 @@ plans: { pro: { minute: 1, meters: { tokens: ${tokens} } } }
   it("is the largest max of each request under way if a hold is 0", async () => {
     const all = [meter(1, 5), meter(0, 7), meter(0, 6)];
     assert.deepEqual(await bounds(all, "{ day: 100 }"), [["day", null, 7]]);
+  });
+
+  it("leaves out operations whose hold is above the limit, because they are refused", async () => {
+    assert.deepEqual(await bounds([meter(101, 900), meter(100, 150)], "{ day: 100, month: 200 }"), [
+      ["day", 50, null],
+      ["month", 1_582, null],
+    ]);
+    assert.deepEqual(await bounds([meter(101, 900)], "{ day: 100 }"), [["day", null, null]]);
   });
 
   it("is none without an operation, and without a limit", async () => {

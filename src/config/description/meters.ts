@@ -54,6 +54,7 @@ export function warnOfMeters(
     const at = [...path, meter.name];
     for (const message of [
       ...lackOf(meter, planMeters),
+      ...lowLimitsOf(meter, planMeters),
       ...shortWindowsOf(meter, planMeters),
       ...hintsOf(meter),
     ]) {
@@ -69,6 +70,19 @@ function lackOf({ name }: OperationMeter, planMeters: PlanMeters): string[] {
   if (plans.length === 0) return [];
   return [
     `The meter ${name} is not in plan ${plans.join(", ")}: accounts there without a limit of their own for it get 403 meter_missing; add it to the plan, with windows or as unlimited`,
+  ];
+}
+
+function lowLimitsOf({ name, hold }: OperationMeter, planMeters: PlanMeters): string[] {
+  const low = [...planMeters].flatMap(([plan, meters]) => {
+    const limits = meters.find((meter) => meter.name === name)?.limits ?? [];
+    return limits
+      .filter(({ limit }) => hold > limit)
+      .map(({ window, limit }) => `${window} ${limit} (plan ${plan})`);
+  });
+  if (low.length === 0) return [];
+  return [
+    `The hold of ${hold} of the meter ${name} is above its limits: ${low.join(", ")}; such accounts always get 403 cost_over_limit; raise these, or hold less`,
   ];
 }
 

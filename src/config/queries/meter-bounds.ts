@@ -6,7 +6,8 @@ import { metersOfOperations } from "./meter-names.ts";
 /**
  * By how much a window of a meter may go over its limit, at most (docs/reference/meters.md#bound).
  * `over` is in units, and rounded where it is above 2^53; null where some operation holds 0: then
- * it is `overEach` for each request under way. Both are null where no operation has the meter.
+ * it is `overEach` for each request under way. Both are null where no operation has
+ * the meter with a hold that fits.
  */
 export type MeterBound = {
   readonly plan: string;
@@ -36,14 +37,16 @@ export function meterBounds({
 }
 
 function boundOf(
-  meters: readonly OperationMeter[],
+  all: readonly OperationMeter[],
   limit: number,
 ): Pick<MeterBound, "over" | "overEach"> {
+  // One whose hold is above the limit is always refused.
+  const meters = all.filter(({ hold }) => hold <= limit);
   if (meters.length === 0) return { over: null, overEach: null };
   const unheld = meters.filter(({ hold }) => hold === 0);
   if (unheld.length > 0) return { over: null, overEach: Math.max(...unheld.map(({ max }) => max)) };
   // Exact: limit and max together have more digits than a number.
-  const all = meters.map(({ hold, max }) => (BigInt(limit) * BigInt(max - hold)) / BigInt(hold));
-  const most = all.reduce((one, other) => (one > other ? one : other));
+  const overs = meters.map(({ hold, max }) => (BigInt(limit) * BigInt(max - hold)) / BigInt(hold));
+  const most = overs.reduce((one, other) => (one > other ? one : other));
   return { over: Number(most), overEach: null };
 }

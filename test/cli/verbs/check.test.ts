@@ -52,7 +52,7 @@ describe("check", () => {
       - { match: GET /v1/b, meters: { rows: { hold: 9, max: 9, used: [header a] } } }
       - { match: GET /v1/c, meters: { bytes: { hold: 0, max: 70, used: [header a] } } }
 plans:
-  pro: { minute: 5, meters: { tokens: { minute: 90000, month: 5000000 }, rows: { day: 3 }, bytes: { day: 4 }, idle: { day: 5 } } }
+  pro: { minute: 5, meters: { tokens: { minute: 90000, month: 5000000 }, rows: { day: 9 }, bytes: { day: 4 }, idle: { day: 5 } } }
 `,
     );
     const { out, status } = await runVerb(["check", "--config", file]);
@@ -60,7 +60,7 @@ plans:
     assert.deepEqual(out.trimEnd().split("\n").slice(1), [
       "plan pro: tokens.minute, limit 90000, is passed by at most 630000",
       "plan pro: tokens.month, limit 5000000, is passed by at most 35000000",
-      "plan pro: rows.day, limit 3, is never passed",
+      "plan pro: rows.day, limit 9, is never passed",
       "plan pro: bytes.day, limit 4, is passed by at most 70 for each request under way, as a hold is 0",
       "plan pro: idle.day, limit 5, is taken from by no operation",
     ]);
