@@ -74,7 +74,7 @@ async function boundsOf(config: Config): Promise<readonly MeterBound[]> {
 
 function sayFine(
   file: string,
-  { environments, plans, store }: Config,
+  { environments, plans, planBounds, store }: Config,
   bounds: readonly MeterBound[],
   terminal: Terminal,
 ): void {
@@ -83,15 +83,20 @@ function sayFine(
   terminal.out(`${file} is fine: ${names}; plans ${planNames}; store ${store.shown}\n`);
   for (const { plan, meter, window, limit, ...bound } of bounds) {
     const which = `plan ${plan}: ${meter}.${window}, limit ${limit}`;
-    terminal.out(`${which}, ${boundText(bound)}\n`);
+    terminal.out(`${which}, ${boundText(bound, planBounds.get(plan)?.concurrent)}\n`);
   }
 }
 
-function boundText({ over, overEach }: Pick<MeterBound, "over" | "overEach">): string {
+function boundText(
+  { over, overEach }: Pick<MeterBound, "over" | "overEach">,
+  concurrent: number | undefined,
+): string {
   if (over === 0) return "is never passed";
   if (over !== null) return `is passed by at most ${over}`;
   if (overEach === null) return "is taken from by no operation";
-  return `is passed by at most ${overEach} for each request under way, as a hold is 0`;
+  const each = `is passed by at most ${overEach} for each request under way, as a hold is 0`;
+  if (concurrent === undefined) return each;
+  return `${each}: by ${overEach * concurrent} for each process, as concurrent is ${concurrent}`;
 }
 
 /** Prints always one JSON value; --json and --config are accepted and have no effect. */

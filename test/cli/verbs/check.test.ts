@@ -53,6 +53,7 @@ describe("check", () => {
       - { match: GET /v1/c, meters: { bytes: { hold: 0, max: 70, used: [header a] } } }
 plans:
   pro: { minute: 5, meters: { tokens: { minute: 90000, month: 5000000 }, rows: { day: 9 }, bytes: { day: 4 }, idle: { day: 5 } } }
+  few: { minute: 5, concurrent: 4, meters: { tokens: { day: 4000 }, rows: { day: 9 }, bytes: { day: 4 } } }
 `,
     );
     const { out, status } = await runVerb(["check", "--config", file]);
@@ -63,13 +64,16 @@ plans:
       "plan pro: rows.day, limit 9, is never passed",
       "plan pro: bytes.day, limit 4, is passed by at most 70 for each request under way, as a hold is 0",
       "plan pro: idle.day, limit 5, is taken from by no operation",
+      "plan few: tokens.day, limit 4000, is passed by at most 28000",
+      "plan few: rows.day, limit 9, is never passed",
+      "plan few: bytes.day, limit 4, is passed by at most 70 for each request under way, as a hold is 0: by 280 for each process, as concurrent is 4",
     ]);
     const { bounds } = jsonOf<{ bounds: readonly unknown[] }>(
       await runVerb(["check", "--config", file, "--json"]),
     );
     const first = { plan: "pro", meter: "tokens", window: "minute", limit: 90_000 };
     assert.deepEqual(bounds[0], { ...first, over: 630_000, overEach: null });
-    assert.equal(bounds.length, 5);
+    assert.equal(bounds.length, 8);
   });
 
   it("says every mistake at once as FILE:LINE:COL: message, with 78", async () => {
