@@ -118,9 +118,13 @@ export const EVENTS = {
   config_reloaded: row(
     "info",
     ["hash"],
-    "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet",
+    "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet. Each reload tells it, also with the same `hash`: a save and a `tollgate reload` of it are two",
   ),
-  config_refused: row("error", ["why"], "A reload changed nothing; one for each reason"),
+  config_refused: row(
+    "error",
+    ["why"],
+    "A reload changed nothing; one for each reason. Each reload tells it, also of the same reasons: a save and a `tollgate reload` of it are two",
+  ),
   sunset: row(
     "warn",
     ["env", "method", "route", "days", "sunset"],
