@@ -106,7 +106,8 @@ describe("the judge of the meter of a proof", () => {
       const startMs = performance.now();
       assert.equal(await checker.compare({ ...common, usedBy, waitMs: 60_000 }), 0);
       assert.equal(asked, 3);
-      assert.ok(performance.now() - startMs > 90, "it pauses between two questions");
+      // A timer counts from the begin of its turn, so that a stall in it shortens the pause.
+      assert.ok(performance.now() - startMs > 50, "it pauses between two questions");
     } finally {
       admin.close();
       admin.closeAllConnections();
