@@ -169,7 +169,7 @@ test("100-continue: the body is asked for when a connection to the backend is fr
     const usage = (await (await other.admin(`/api/usage/${id}`)).json()) as {
       windows: { used: number }[];
     };
-    assert.equal(usage.windows[0]?.used, 2);
+    assert.equal(usage.windows.at(-1)?.used, 2, "of the day: a minute may end meanwhile");
   });
   assert.equal((await sendRequest(other.port)).status, 401);
   assert.equal(client.waiting().toString(), "");
