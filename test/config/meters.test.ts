@@ -218,9 +218,11 @@ plans: { pro: { minute: 1, meters: { tokens: ${tokens} } } }
     assert.deepEqual(await bounds([meter(5, 5), meter(7, 7)], "{ day: 100 }"), [["day", 0, null]]);
   });
 
-  it("is the largest max of each request under way if a hold is 0", async () => {
+  it("is the largest max - hold of each request under way if a hold is 0", async () => {
     const all = [meter(1, 5), meter(0, 7), meter(0, 6)];
     assert.deepEqual(await bounds(all, "{ day: 100 }"), [["day", null, 7]]);
+    const more = [...all, meter(2, 12), meter(101, 900)];
+    assert.deepEqual(await bounds(more, "{ day: 100 }"), [["day", null, 10]]);
   });
 
   it("leaves out operations whose hold is above the limit, because they are refused", async () => {

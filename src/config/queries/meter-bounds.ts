@@ -43,8 +43,9 @@ function boundOf(
   // One whose hold is above the limit is always refused.
   const meters = all.filter(({ hold }) => hold <= limit);
   if (meters.length === 0) return { over: null, overEach: null };
-  const unheld = meters.filter(({ hold }) => hold === 0);
-  if (unheld.length > 0) return { over: null, overEach: Math.max(...unheld.map(({ max }) => max)) };
+  if (meters.some(({ hold }) => hold === 0)) {
+    return { over: null, overEach: Math.max(...meters.map(({ max, hold }) => max - hold)) };
+  }
   // Exact: limit and max together have more digits than a number.
   const overs = meters.map(({ hold, max }) => (BigInt(limit) * BigInt(max - hold)) / BigInt(hold));
   const most = overs.reduce((one, other) => (one > other ? one : other));
