@@ -120,8 +120,8 @@ export const LOG_EVENTS = {
   ),
   clock_agrees: row(
     "info",
-    ["store", "node", "aheadMs"],
-    "The two clocks differ by 5 s at most again; on a Cluster, that of the `node`",
+    ["store", "node", "aheadMs", "why"],
+    "The two clocks differ by 5 s at most again; on a Cluster, that of the `node`, or, with `why` and without `aheadMs`, it is no master any more, as after a failover",
   ),
   store_split: row(
     "warn",

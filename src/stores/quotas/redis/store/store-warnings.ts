@@ -148,6 +148,10 @@ export function watchClock(
   const look = async () => {
     await learn(REPLY_LATE_MS);
     const byNode = Map.groupBy(buckets, (bucket) => link.partOf(bucket)?.node);
+    for (const [node, { isTold }] of seen) {
+      if (!isTold || byNode.has(node)) continue;
+      report("info", "clock_agrees", { store: shown, node, why: OWNS_NOTHING });
+    }
     seen = new Map([...byNode].map(([node, ofNode]) => [node, compare(node, ofNode)]));
   };
   const timer = setInterval(() => void look(), CLOCK_EACH_MS).unref();
@@ -159,6 +163,7 @@ export function watchClock(
 type ClockSeen = { readonly looks: number; readonly isTold: boolean };
 
 const CLOCKS_DIFFER = "the clock of this machine and that of the store differ: both need NTP";
+const OWNS_NOTHING = "this node is no master with accounts any more";
 
 /**
  * The clock with the latest answer. An old answer may be that of another node, which had the bucket

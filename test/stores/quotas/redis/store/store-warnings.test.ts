@@ -210,4 +210,26 @@ describe("a clock that differs from that of the store", () => {
     clock.aheadOfMachineMs = 0;
     assert.deepEqual(await look(0, 3), []);
   });
+
+  it("is told as over for a node of a Cluster that owns nothing any more, and anew if it does again", async (t) => {
+    vi.useFakeTimers();
+    t.onTestFinished(() => void vi.useRealTimers());
+    const { told, report } = openReporter();
+    let node = "old:1";
+    const clockOf = () => ({ aheadOfMachineMs: node === "old:1" ? -9_000 : 0, ageMs: 0 });
+    const link = { clustered: true, tried: Promise.resolve(), health: () => ({ ok: true }) };
+    const watched = { clockOf, link: { ...link, partOf: () => ({ node }) } };
+    const watch = watchClock(watched as never, SHOWN, report);
+    t.onTestFinished(() => watch.stop());
+    const lookAt = async (owner: string) => {
+      node = owner;
+      await vi.advanceTimersByTimeAsync(4_000);
+      return told.splice(0).map(({ message, details }) => [message, details?.node, details?.why]);
+    };
+    const [[differs, old]] = (await lookAt("old:1")) as [[string, string]];
+    assert.deepEqual([differs, old], ["clock_differs", "old:1"]);
+    const over = ["clock_agrees", "old:1", "this node is no master with accounts any more"];
+    assert.deepEqual(await lookAt("new:1"), [over]);
+    assert.equal((await lookAt("old:1"))[0]?.[0], "clock_differs");
+  });
 });
