@@ -100,12 +100,19 @@ export async function applyEdit<T>(
     const message = publicReason(error) ?? "The key records could not be changed: the log says why";
     return { ok: false, response: problemResponse("store_unavailable", message, RETRY_AFTER_1) };
   }
-  return result.ok ? { ok: true, value: result } : { ok: false, response: refusalResponse(result) };
+  return result.ok
+    ? { ok: true, value: result }
+    : { ok: false, response: refusalResponse(result, deps) };
 }
 
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
 /** The response does not repeat an unknown ID, because the caller may have sent a key. */
-export function refusalResponse({ reason, message }: EditRefusal): AdminResponse {
-  return reason === "unknown" ? unknownIdResponse() : problemResponse(CODES[reason], message);
+export function refusalResponse(
+  { reason, message }: EditRefusal,
+  { keys }: Pick<ApiDeps, "keys">,
+): AdminResponse {
+  return reason === "unknown"
+    ? unknownIdResponse({ lost: keys.health().lost })
+    : problemResponse(CODES[reason], message);
 }

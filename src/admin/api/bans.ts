@@ -46,7 +46,7 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
   if (!wanted.ok) return wanted.response;
   const { id, lengthMs, reason } = wanted.value;
   const subject = findUsageSubject(deps.keys.records(), id);
-  if (subject === undefined) return notBannable(id);
+  if (subject === undefined) return notBannable(id, deps);
   const imposed = imposedBan(deps.config(), subject, { lengthMs, reason });
   if (typeof imposed === "string") return problemResponse("conflict", imposed);
   const { account, environment } = subject;
@@ -68,7 +68,7 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
 export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
     const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
-    if (name === undefined) return recordsUnknown(deps) ?? notBannable(id);
+    if (name === undefined) return recordsUnknown(deps) ?? notBannable(id, deps);
     const { account, environment } = name;
     const lost = deps.quotas.knownBan({ account, environment });
     const lifted = await deps.quotas.liftBan({ account, environment }, onMissing);
@@ -84,7 +84,9 @@ export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> 
   });
 }
 
-function notBannable(id: string): AdminResponse {
+function notBannable(id: string, { keys }: Pick<ApiRequest["deps"], "keys">): AdminResponse {
   const notBanned = addressBanError(id);
-  return notBanned ? problemResponse("unknown_id", notBanned) : unknownIdResponse();
+  return notBanned
+    ? problemResponse("unknown_id", notBanned)
+    : unknownIdResponse({ lost: keys.health().lost });
 }

@@ -41,7 +41,7 @@ export async function showKeys(request: ApiRequest): Promise<AdminResponse> {
   const { deps, id } = request;
   const records = deps.keys.records();
   const found = findKeys(records, id);
-  if (!found.ok) return refusalResponse(found);
+  if (!found.ok) return refusalResponse(found, deps);
   const { key, keys } = found;
   const told = await used(request, key === undefined ? keys : [key], records);
   return jsonResponse(200, key === undefined ? told : told[0]);
@@ -52,7 +52,7 @@ export async function findKey(request: ApiRequest): Promise<AdminResponse> {
   const { deps, body } = request;
   const { key } = body as { key: string };
   const record = deps.keys.find(digestKey(key));
-  if (record === undefined) return unknownIdResponse();
+  if (record === undefined) return unknownIdResponse({ lost: deps.keys.health().lost });
   return jsonResponse(200, (await used(request, [record], deps.keys.records()))[0]);
 }
 

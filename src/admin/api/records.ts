@@ -71,7 +71,7 @@ export async function importKeys(request: ApiRequest): Promise<AdminResponse> {
   const edit = await prepareImport(deps.keys.records(), lines, optionsOf(config));
   if (dryRun) {
     const judged = await judgeKeyEdit(deps.keys, edit);
-    return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged);
+    return judged.ok ? jsonResponse(200, counts(judged)) : refusalResponse(judged, deps);
   }
   const edited = await applyEdit(request, (records) => {
     // A reload during the preparation may have taken a plan away.

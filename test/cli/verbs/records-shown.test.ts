@@ -131,9 +131,10 @@ it("records that are gone from the store are told by a list that is empty for it
   const redis = await startRedis();
   try {
     const [port] = await freePorts(1);
-    const config = { store: redis.url, keys: "redis", admin: { listen: `127.0.0.1:${port}` } };
+    const admin = { listen: `127.0.0.1:${port}` };
+    const config = { store: redis.url, keys: "redis", history: "40d", admin };
     await using house = await startTestGateway({ config });
-    await house.issue({ account: "acme" });
+    const { key } = await house.issue({ account: "acme" });
     await (await redis.client()).flushall();
     await eventually(async () => assert.equal((await house.admin("/readyz")).status, 503));
     const gone = "1 key and 1 account are gone from";
@@ -141,10 +142,22 @@ it("records that are gone from the store are told by a list that is empty for it
     assert.deepEqual([shown.status, shown.out], [1, ""]);
     const unknown = 'Cannot find "acme": no key or account has this ID';
     assert.ok(shown.err.startsWith(`${unknown}. ${gone}`), shown.err);
-    const asked = await house.admin("/api/accounts/acme");
-    const { code, message } = (await asked.json()) as { code: string; message: string };
-    assert.deepEqual([asked.status, code], [404, "unknown_id"]);
-    assert.ok(message.startsWith(`No key or account has this ID. ${gone}`), message);
+    const ban = { method: "POST", body: JSON.stringify({ id: "acme", for: "1h" }) };
+    for (const [path, how] of [
+      ["/api/accounts/acme", {}],
+      ["/api/accounts/acme/suspend", { method: "POST", body: "{}" }],
+      ["/api/keys/acme", {}],
+      ["/api/keys/find", { method: "POST", body: JSON.stringify({ key }) }],
+      ["/api/bans", ban],
+      ["/api/bans/acme", { method: "DELETE" }],
+      ["/api/usage/acme", {}],
+      ["/api/history?account=acme", {}],
+    ] as const) {
+      const asked = await house.admin(path, how);
+      const { code, message } = (await asked.json()) as { code: string; message: string };
+      assert.deepEqual([asked.status, code], [404, "unknown_id"], path);
+      assert.ok(message.startsWith(`No key or account has this ID. ${gone}`), message);
+    }
     for (const records of ["accounts", "keys"]) {
       const list = [records, "list", "--config", house.file];
       const { status, out, err } = await runVerb(list);
