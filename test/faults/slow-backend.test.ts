@@ -34,6 +34,7 @@ describe.concurrent("A backend that is slow", () => {
     await expectDuration(t, { wantedMs: 1_500, lateMs: 150 }, async () => {
       const answer = await client.ask({ key, path: "/v1/silent" });
       assert.deepEqual([answer.status, errorOf(answer).code], [504, "upstream_timeout"]);
+      assert.equal(errorOf(answer).message, "The upstream service took too long to answer");
     });
     const hung = connectionOf("/v1/silent");
     for (let i = 0; i < 20; i++) {
