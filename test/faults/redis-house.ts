@@ -136,13 +136,13 @@ export function changes({ said }: Pick<TestGateway, "said">): string[] {
 
 /**
  * The same, but for what came after the first outage by calls that were late: a busy machine may be
- * too slow for the 50 ms although the store is there.
+ * too slow for the 50 ms although the store is there. What else came then is named with its reason.
  */
 export function changesButLate({ said }: Pick<TestGateway, "said">): string[] {
   const told = said.filter(({ kind }) => /^store_(away|back)$/.test(String(kind)));
   const isLate = (index: number) => index >= 2 && told[index]?.code === "late";
   const counted = told.filter((_, i) => !isLate(i) && !isLate(i - 1));
-  return changes({ said: counted });
+  return counted.map(({ kind, code, why }, i) => (i < 2 ? String(kind) : `${kind} ${code} ${why}`));
 }
 
 export async function isReady(house: TestGateway): Promise<{ status: number; store: string }> {
