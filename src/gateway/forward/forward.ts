@@ -49,6 +49,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   readonly #retryPolicy: RetryPolicy;
   #hints: EarlyHints | undefined;
   #connection: UpstreamConnection | undefined;
+  /** Whether the time to wait for a connection was over when this one came. */
+  #isConnectionLate = false;
   #span: UpstreamSpan | undefined;
   #body: RequestBody | undefined;
   /** Whether the client waits for a 100 before it sends the body. */
@@ -97,8 +99,11 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   #send(connection: UpstreamConnection): void {
+    const { gateway, exchange, service } = this.#context;
+    const waitedMs = gateway.elapsed() - exchange.progressMs;
     this.#connection = connection;
-    this.#context.exchange.tryAt(connection.upstream.origin);
+    this.#isConnectionLate = waitedMs > service.limits.responseTimeoutMs;
+    exchange.tryAt(connection.upstream.origin);
     this.#span = startUpstreamSpan(this.#context, connection.upstream);
     const request = upstreamRequest(this.#context, connection.upstream, this.#span);
     try {
@@ -261,7 +266,8 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (waiting === "reader") exchange.cutStalledReader();
     else if (stalled) this.#fail({ code: "request_timeout", why: "the body stalled" });
     else {
-      const isUnsent = this.#connection === undefined && exchange.forwards === 0;
+      const hadNone = this.#connection === undefined || this.#hadNoTime;
+      const isUnsent = hadNone && exchange.forwards === 0;
       const message = isUnsent ? { message: NEVER_SENT } : {};
       this.#fail({ code: "upstream_timeout", why: `waited too long for: ${waiting}`, ...message });
     }
@@ -298,12 +304,16 @@ class Forward implements ForwardHandler, ResponseHandler {
     else {
       connection.abort();
       this.#body?.stop();
-      if (isUpstreamFault(refusal.code)) {
-        this.#blame(connection.upstream, refusal);
-      }
+      const isBackends = isUpstreamFault(refusal.code) && !this.#hadNoTime;
+      if (isBackends) this.#blame(connection.upstream, refusal);
       this.#releaseConnection();
     }
     this.#end(refusal);
+  }
+
+  /** Whether it was given a connection by the sweep that ended its wait for one, at the earliest. */
+  get #hadNoTime(): boolean {
+    return this.#isConnectionLate && this.#context.exchange.waiting === "connection";
   }
 
   #blame(upstream: Upstream, refusal: Refusal): void {

@@ -49,6 +49,34 @@ async function openNarrow(upstreamConnections = 1): Promise<Narrow> {
 }
 
 describe("a request for which there is no connection left", () => {
+  it("says nothing of a backend whose connection it gets when its own time is over", async () => {
+    const early: ServerResponse[] = [];
+    await using backend = await startTestUpstream((seen, response) => {
+      if (seen.target.startsWith("/v1/early")) early.push(response);
+    });
+    const limits = { upstreamConnections: 1, responseTimeout: "400ms" };
+    const path = { path: "/v1/early", upstreams: [backend.origin] };
+    const backends = [{ ...path, limits: { upstreamConnections: 64, responseTimeout: "60s" } }];
+    const environment = { api: null, limits, backends };
+    await using house = await startTestGateway({ upstream: backend, environment });
+    const { key, account } = await house.issue();
+    // The requests that wait take the places of these in the list of the sweep, which ends the last first.
+    const before = Array.from({ length: 6 }, () => house.ask(key, "/v1/early"));
+    await eventually(() => assert.equal(early.length, 6));
+    const holder = house.ask(key, "/v1/slow");
+    await eventually(() => assert.equal(backend.seen.length, 7));
+    const waiting = Array.from({ length: 6 }, () => house.ask(key, "/v1/slow"));
+    await eventually(async () => assert.equal(await used(house, account), 13));
+    for (const response of early) response.end();
+    await Promise.all(before);
+    const answers = await Promise.all([holder, ...waiting]);
+    assert.deepEqual([...new Set(answers.map(({ status }) => status))], [504]);
+    const texts = await Promise.all(answers.map((answer) => answer.text()));
+    const unsent = texts.filter((text) => text.includes("the request was not sent"));
+    assert.ok(unsent.length >= 4, texts.join());
+    assert.equal((await house.admin("/readyz/production")).status, 200, "few of them failed");
+  });
+
   it("waits for one, in its turn", async () => {
     const { house, held, paths } = await openNarrow();
     await using _house = house;
