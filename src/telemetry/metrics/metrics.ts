@@ -125,8 +125,9 @@ export const METRICS = {
   store_unavailable_decisions_total: {
     type: "counter",
     labels: ["mode"],
-    help: "Requests decided while the store was away, by the mode that decided them.",
-    meaning: "`mode` is the `onStoreFailure` of then",
+    help: "Requests decided without the store, which was away or late, by the mode that decided them.",
+    meaning:
+      "`mode` is the `onStoreFailure` of then. Each request counts once, also if its client leaves before it is forwarded",
   },
   share_refusals_total: {
     type: "counter",
