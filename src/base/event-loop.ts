@@ -28,6 +28,29 @@ export function setTimeoutAfterPoll(ms: number, late: () => void): NodeJS.Timeou
   return setTimeout(() => afterPoll(late), ms);
 }
 
+/** The parts of a time that a process is to run. */
+const RUN_PARTS = 10;
+
+/**
+ * Calls back when this process has run for `ms`, after a full poll phase. A stall counts as one part
+ * of the time, so that others have theirs to answer when a machine goes on. Returns what cancels it.
+ */
+export function afterRunning(ms: number, late: () => void): () => void {
+  let partsLeft = RUN_PARTS;
+  let timer: NodeJS.Timeout | undefined;
+  const runPart = () => {
+    if (partsLeft < 0) return;
+    if (partsLeft === 0) late();
+    else timer = setTimeoutAfterPoll(ms / RUN_PARTS, runPart);
+    partsLeft -= 1;
+  };
+  runPart();
+  return () => {
+    partsLeft = -1;
+    clearTimeout(timer);
+  };
+}
+
 /**
  * Visits each of many items in slices of a millisecond, with a turn of the event loop after each. A
  * visit that returns false ends the loop. Returns whether all were visited. `index` counts from 0.

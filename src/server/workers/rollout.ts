@@ -16,6 +16,8 @@ type Verdict = {
   readonly reasons: readonly string[];
 };
 
+type Apply = (worker: WorkerProcess) => Promise<Verdict>;
+
 /** The part of the worker pool that a rollout reads and changes. */
 type RolloutPool = {
   /** The workers that serve or are starting; one that is lost meanwhile is no longer among them. */
@@ -33,7 +35,8 @@ type RolloutPool = {
  */
 export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollout> {
   const asked = new Map<WorkerProcess, Verdict>();
-  const refused = await judge(config, pool, asked);
+  const applyIn = applier(config, pool);
+  const refused = await judge(applyIn, pool, asked);
   const late = [...asked].filter(([, { is }]) => is === "late");
   if (countOf(asked, "taken") > 0) pool.onTaken();
   // The worker in the place of one that was late starts with the configuration in force. It is not
@@ -48,7 +51,7 @@ export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollou
   // of its own.
   await Promise.all(
     others.map(async (worker) => {
-      const verdict = await apply(config, worker, pool);
+      const verdict = await applyIn(worker);
       asked.set(worker, verdict);
       if (verdict.is === "refused" || verdict.is === "late") pool.replace(worker);
     }),
@@ -60,12 +63,12 @@ export async function rollOut(config: Config, pool: RolloutPool): Promise<Rollou
 
 /** Asks workers until one takes the configuration or refuses it, and returns the verdict of a refusal. */
 async function judge(
-  config: Config,
+  applyIn: Apply,
   pool: RolloutPool,
   asked: Map<WorkerProcess, Verdict>,
 ): Promise<Verdict | undefined> {
   for (const worker of [...pool.members]) {
-    const verdict = await apply(config, worker, pool);
+    const verdict = await applyIn(worker);
     if (verdict.is === "refused") return verdict;
     asked.set(worker, verdict);
     if (verdict.is === "taken" || countOf(asked, "ended") === JUDGES_ENDED_MAX) break;
@@ -73,8 +76,23 @@ async function judge(
   return undefined;
 }
 
-async function apply(config: Config, worker: WorkerProcess, pool: RolloutPool): Promise<Verdict> {
+/**
+ * Asks all workers at once whether they answer, because several that stand still would be found late
+ * one after the other. A worker that does not answer is not sent the configuration.
+ */
+function applier(config: Config, pool: RolloutPool): Apply {
+  const answered = new Map([...pool.members].map((worker) => [worker, worker.answered()]));
+  for (const one of answered.values()) one.catch(() => {});
+  return (worker) => apply(config, worker, { pool, answered: answered.get(worker) });
+}
+
+async function apply(
+  config: Config,
+  worker: WorkerProcess,
+  { pool, answered }: { pool: RolloutPool; answered: Promise<void> | undefined },
+): Promise<Verdict> {
   try {
+    await answered;
     const answer = await worker.reload(config);
     return answer.ok
       ? { is: "taken", reasons: [] }

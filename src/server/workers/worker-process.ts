@@ -1,4 +1,5 @@
 import type { Worker } from "node:cluster";
+import { afterRunning } from "../../base/event-loop.ts";
 import type { Config } from "../../config/config.ts";
 import type { ReloadResult } from "../../config/reload-result.ts";
 import type { AdminEvent } from "../../stores/quotas/admin-changes.ts";
@@ -26,6 +27,7 @@ type WorkerEvents = {
 /** A worker that takes longer to start counts as dead. */
 const START_MS_MAX = 60_000;
 const RELOAD_MS_MAX = 5_000;
+const LATE = "it did not answer in time";
 /** The pace at which the supervisor looks at its workers. */
 export const TURN_MS = 500;
 /** A worker that sends nothing for this many turns does not answer, and ends after twice as many. */
@@ -120,11 +122,18 @@ export class WorkerProcess {
     return this.#lines.lost;
   }
 
+  /** Resolves when the worker serves and has answered a question. Rejects if there is no reply. */
+  async answered(): Promise<void> {
+    await this.ready;
+    const answer = await this.#ask((report) => ({ report }), RELOAD_MS_MAX);
+    if (answer === undefined) throw new Error(LATE);
+  }
+
   /** Applies a configuration in the worker, once it serves. Rejects if there is no reply. */
   async reload(config: Config): Promise<ReloadResult> {
     await this.ready;
     const answer = await this.#ask((id) => ({ reload: config, id }), RELOAD_MS_MAX);
-    if (answer === undefined) throw new Error("it did not answer in time");
+    if (answer === undefined) throw new Error(LATE);
     if ("reloaded" in answer) return answer.reloaded;
     throw new Error("it answered something else");
   }
@@ -205,7 +214,7 @@ export class WorkerProcess {
     const id = this.#lastId;
     return new Promise((resolve, reject) => {
       const end = (how: () => void) => {
-        clearTimeout(timer);
+        stopWaiting();
         this.#worker.off("exit", gone).off("message", answered);
         how();
       };
@@ -214,7 +223,7 @@ export class WorkerProcess {
         if ("id" in message && message.id === id) end(() => resolve(message));
       };
       const gone = () => end(() => reject(new Error("it ended")));
-      const timer = setTimeout(() => end(() => resolve(undefined)), withinMs);
+      const stopWaiting = afterRunning(withinMs, () => end(() => resolve(undefined)));
       this.#worker.once("exit", gone).on("message", answered);
       this.#tell(question(id));
     });

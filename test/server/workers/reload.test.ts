@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { readFile } from "node:fs/promises";
 import { setTimeout } from "node:timers/promises";
 import { afterAll, beforeAll, describe, it } from "vitest";
+import { nextTurn } from "../../../src/base/event-loop.ts";
 import type { Rollout } from "../../../src/server/process/config-reloader.ts";
 import { freshMetrics } from "../../admin/scrape.ts";
 import { runTollgate } from "../../support/gateway/processes.ts";
@@ -146,18 +149,41 @@ describe("a reload of several processes", () => {
     assert.equal(code, 1);
   });
 
-  it("is refused where none of them answers, and their successors have the configuration of before", async () => {
-    await using house = await openPoolOn(redis, { count: 2 });
+  it("is refused within the time of one where none of them answers, and their successors have the configuration of before", async () => {
+    await using house = await openPoolOn(redis, { count: 3 });
     const { pool, pids, lines, config } = house;
     for (const pid of pids) process.kill(pid, "SIGSTOP");
     const silent = { ...config, log: { ...config.log, level: "silent" as const } };
+    const startMs = performance.now();
     const { applied, reasons } = await pool.reload(silent);
+    // One has 5 s, so that one after the other they would take 15 s.
+    assert.ok(performance.now() - startMs < 10_000);
     assert.equal(applied, false);
-    assert.equal(reasons.length, 2);
+    assert.equal(reasons.length, 3);
     for (const reason of reasons) assert.match(reason, /^worker \d+: it did not answer in time$/);
-    await eventually(() => assert.equal(pids.length, 4));
+    await eventually(() => assert.equal(pids.length, 6));
     await get(`${pool.urls.production}/v1/animals`, "no key");
     await eventually(() => assert.match(lines.join(""), /"msg":"request"/));
+  });
+
+  it("replaces none of them where the process that asks stood still, or the whole machine", async () => {
+    await using house = await openPoolOn(redis, { count: 2 });
+    const { pool, pids, config, told } = house;
+    // Those that answer within the stall, and those that go on only when it is over.
+    for (const contAfterS of [1, 6]) {
+      for (const pid of pids) process.kill(pid, "SIGSTOP");
+      const reloading = pool.reload(config);
+      await nextTurn();
+      const cont = spawn("sh", ["-c", `sleep ${contAfterS}; kill -CONT ${pids.join(" ")}`]);
+      const ended = once(cont, "exit");
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_500);
+      assert.deepEqual(await reloading, { applied: true, reasons: [] });
+      await ended;
+    }
+    assert.deepEqual(
+      told.filter(({ msg }) => msg === "worker_lost"),
+      [],
+    );
   });
 
   it("is refused in words where the only worker ends at it, and where none runs", async () => {
