@@ -67,9 +67,13 @@ class Forward implements ForwardHandler, ResponseHandler {
   #pieces: Buffer[] = [];
 
   constructor(context: ForwardContext) {
-    const { service, gateway } = context;
+    const { service, gateway, head } = context;
     this.#context = context;
-    this.#retryPolicy = new RetryPolicy(service.limits.connectRetryMs, gateway.elapsed);
+    this.#retryPolicy = new RetryPolicy(
+      head.method,
+      service.limits.connectRetryMs,
+      gateway.elapsed,
+    );
   }
 
   start(): void {
@@ -218,10 +222,10 @@ class Forward implements ForwardHandler, ResponseHandler {
   }
 
   onFailure(failure: RequestFailure): void {
-    const { service, exchange, head } = this.#context;
+    const { service, exchange } = this.#context;
     const { upstream } = this.#connection as UpstreamConnection;
     this.#writePieces();
-    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure, head.method);
+    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure);
     const refusal = failureRefusal(failure);
     this.#span?.end(refusal.code);
     if (again === "short") {

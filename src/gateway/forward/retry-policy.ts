@@ -18,15 +18,21 @@ export class RetryPolicy implements PickPreference {
   freshOnly = false;
   avoided: Upstream | undefined;
   unreachable: ReadonlySet<Upstream> = NONE;
+  readonly #method: string;
   readonly #connectRetryMs: number;
   readonly #elapsed: () => number;
   /** When the first round ended without a reachable upstream. */
   #roundsSinceMs: number | undefined;
 
   /** `elapsed` is the monotonic clock, in milliseconds. */
-  constructor(connectRetryMs: number, elapsed: () => number) {
+  constructor(method: string, connectRetryMs: number, elapsed: () => number) {
+    this.#method = method;
     this.#connectRetryMs = connectRetryMs;
     this.#elapsed = elapsed;
+  }
+
+  get isRepeatable(): boolean {
+    return RETRIED.has(this.#method) && !this.freshOnly;
   }
 
   /**
@@ -38,14 +44,9 @@ export class RetryPolicy implements PickPreference {
    * holds if the upstream refused the handshake after the request was sent. `short`: the gateway has
    * no file left for a connection, and the request waits for one, whatever its method.
    */
-  nextAttempt(
-    upstreams: UpstreamPool,
-    upstream: Upstream,
-    failure: RequestFailure,
-    method: string,
-  ): RetryReason {
+  nextAttempt(upstreams: UpstreamPool, upstream: Upstream, failure: RequestFailure): RetryReason {
     if (failure.kind === "unanswered" && failure.reused && !this.freshOnly) {
-      if (failure.sent && !RETRIED.has(method)) return undefined;
+      if (failure.sent && !this.isRepeatable) return undefined;
       this.freshOnly = true;
       this.avoided = upstream;
       return "aged";
@@ -53,7 +54,7 @@ export class RetryPolicy implements PickPreference {
     if (failure.kind !== "unreached") return undefined;
     if (isFilesShortage(failure.why)) return "short";
     if (failure.sent) {
-      if (this.freshOnly || !RETRIED.has(method)) return undefined;
+      if (!this.isRepeatable) return undefined;
       this.freshOnly = true;
     }
     this.unreachable = new Set(this.unreachable).add(upstream);

@@ -72,7 +72,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     this.#tunnels = tunnels;
     this.#nonce = nonce;
     const { gateway, service } = context;
-    this.#retryPolicy = new RetryPolicy(service.limits.connectRetryMs, gateway.elapsed);
+    this.#retryPolicy = new RetryPolicy("GET", service.limits.connectRetryMs, gateway.elapsed);
   }
 
   start(): void {
@@ -236,7 +236,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
     }
     const upstream = this.#upstream;
     if (this.#settled || upstream === undefined) return;
-    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure, "GET");
+    const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure);
     if (again === undefined) {
       this.#fail(refusal);
       return;

@@ -178,6 +178,7 @@ export class PoolHealth {
     upstream.probeAtMs = undefined;
     if (upstream.out) {
       upstream.trial = "due";
+      upstream.trialDueMs = this.#options.elapsed();
     } else {
       // This is the last upstream in service. Without requests nothing else would clear its
       // failures. One more of either kind is enough then.
@@ -220,6 +221,7 @@ function forgive(upstream: Upstream): void {
 function inheritHealth(upstream: Upstream, before: Upstream, hasHealthCheck: boolean): void {
   upstream.out = before.out;
   upstream.trial = before.trial === "none" ? "none" : "due";
+  upstream.trialDueMs = before.trialDueMs;
   upstream.failedTrials = before.failedTrials;
   upstream.why = before.why;
   upstream.wasUp = before.wasUp;

@@ -10,6 +10,8 @@ import {
 
 /** The connection that a request prefers after it has been tried already. */
 export type PickPreference = {
+  /** Whether the request may be sent again after it was lost: it is a trial that costs nothing. */
+  readonly isRepeatable: boolean;
   /** Takes only a connection that has carried no request yet: it cannot have died of old age. */
   readonly freshOnly: boolean;
   /** Upstreams that could not be reached for this request. */
@@ -18,7 +20,14 @@ export type PickPreference = {
   readonly avoided: Upstream | undefined;
 };
 
-const ANY: PickPreference = { freshOnly: false, unreachable: new Set(), avoided: undefined };
+const ANY: PickPreference = {
+  isRepeatable: true,
+  freshOnly: false,
+  unreachable: new Set(),
+  avoided: undefined,
+};
+/** A trial waits so long for a request that may be sent again; then the next one of any kind is it. */
+const TRIAL_WAIT_MS = 1_000;
 
 /**
  * The upstreams of one service with their connections (docs/reference/edge.md#backends). The
@@ -188,18 +197,30 @@ export class UpstreamPool {
   }
 
   /** Upstreams with equally few pending requests take turns. */
-  #best({ unreachable, avoided }: PickPreference): Upstream | undefined {
+  #best(preference: PickPreference): Upstream | undefined {
+    const { unreachable } = preference;
     const count = this.all.length;
     let best: Upstream | undefined;
     for (let i = 0; i < count; i++) {
       const upstream = this.all[(this.#turn + i) % count] as Upstream;
       if (unreachable.has(upstream)) continue;
-      const order = best === undefined ? -1 : rankOf(upstream, avoided) - rankOf(best, avoided);
+      const rank = this.#rankOf(upstream, preference);
+      const order = best === undefined ? -1 : rank - this.#rankOf(best, preference);
       if (order < 0 || (order === 0 && upstream.load.pending < (best as Upstream).load.pending)) {
         best = upstream;
       }
     }
     return best;
+  }
+
+  /** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */
+  #rankOf(upstream: Upstream, { isRepeatable, avoided }: PickPreference): number {
+    const { trial, trialDueMs, out } = upstream;
+    if (upstream === avoided) return out ? 4 : 2;
+    if (trial === "due" && (isRepeatable || this.options.elapsed() >= trialDueMs + TRIAL_WAIT_MS)) {
+      return 0;
+    }
+    return out ? 3 : 1;
   }
 }
 
@@ -215,13 +236,6 @@ function takeRested({ idle, share, isShort }: UpstreamLoad): UpstreamConnection 
   const connection = idle.pop();
   if (!isShort) connection?.renew();
   return connection;
-}
-
-/** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */
-function rankOf(upstream: Upstream, avoided: Upstream | undefined): number {
-  if (upstream === avoided) return upstream.out ? 4 : 2;
-  if (upstream.trial === "due") return 0;
-  return upstream.out ? 3 : 1;
 }
 
 function nothing(): void {}

@@ -65,6 +65,8 @@ export class Upstream {
   out = false;
   /** Set when a probe succeeded while out: `due` until a request is `asked` to decide. */
   trial: "none" | "due" | "asked" = "none";
+  /** When the trial became due, on the monotonic clock. */
+  trialDueMs = 0;
   /** Probes and trials that failed since the upstream began to fail. */
   failedTrials = 0;
   /** Why the latest of its failures was one, whether of a request or of a probe. */

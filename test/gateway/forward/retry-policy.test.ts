@@ -11,25 +11,18 @@ it("a request is answered when three of five upstreams were not reached, and not
   const pool = {
     hasOther: (unreached: ReadonlySet<Upstream>) => all.some((each) => !unreached.has(each)),
   } as UpstreamPool;
-  const policy = new RetryPolicy(0, () => 0);
-  const reasons = all
-    .slice(0, 3)
-    .map((each) => policy.nextAttempt(pool, each, LOSS as never, "POST"));
+  const policy = new RetryPolicy("POST", 0, () => 0);
+  const reasons = all.slice(0, 3).map((each) => policy.nextAttempt(pool, each, LOSS as never));
   assert.deepEqual(reasons, ["unreached", "unreached", undefined]);
 });
 
 it("the pauses between rounds are 100 ms, and the last ends when the time of connectRetry does", () => {
   const clock = { ms: 5_000 };
   const only = { origin: "http://192.0.2.1" } as Upstream;
-  const policy = new RetryPolicy(250, () => clock.ms);
+  const policy = new RetryPolicy("GET", 250, () => clock.ms);
   const pauses: number[] = [];
   for (let round = 0; round < 5; round++) {
-    const again = policy.nextAttempt(
-      { hasOther: () => false } as never,
-      only,
-      LOSS as never,
-      "GET",
-    );
+    const again = policy.nextAttempt({ hasOther: () => false } as never, only, LOSS as never);
     if (typeof again !== "object") break;
     pauses.push(again.pauseMs);
     clock.ms += again.pauseMs;

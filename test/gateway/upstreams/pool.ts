@@ -3,7 +3,7 @@ import type {
   UpstreamConnection,
   UpstreamPoolOptions,
 } from "../../../src/gateway/upstreams/upstream.ts";
-import { UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
+import { type PickPreference, UpstreamPool } from "../../../src/gateway/upstreams/upstream-pool.ts";
 
 /** A pool that checks no health and speaks no TLS. */
 export const OPTIONS = {
@@ -29,11 +29,12 @@ export function poolOf(
   return { upstreams, clock, [Symbol.asyncDispose]: async () => upstreams.close() };
 }
 
-export function take(upstreams: UpstreamPool): UpstreamConnection {
+export function take(upstreams: UpstreamPool, preference?: PickPreference): UpstreamConnection {
   let taken: UpstreamConnection | undefined;
-  upstreams.take("acme", (connection) => {
+  const onConnection = (connection: UpstreamConnection) => {
     taken = connection;
-  });
+  };
+  upstreams.take("acme", onConnection, preference);
   assert.ok(taken);
   return taken;
 }

@@ -26,7 +26,7 @@ describe("backends", () => {
       (connection) => {
         taken = connection.upstream;
       },
-      { freshOnly: true, unreachable: new Set([unreached]), avoided: out },
+      { isRepeatable: true, freshOnly: true, unreachable: new Set([unreached]), avoided: out },
     );
     assert.equal(taken, out);
   });
@@ -62,7 +62,12 @@ describe("backends", () => {
     t.onTestFinished(() => upstreams.close());
     const [a, b] = upstreams.all;
     assert.ok(a && b);
-    const onlyA = { freshOnly: false, avoided: undefined, unreachable: new Set([b]) };
+    const onlyA = {
+      isRepeatable: true,
+      freshOnly: false,
+      avoided: undefined,
+      unreachable: new Set([b]),
+    };
     const taken: UpstreamConnection[] = [];
     const take = (connection: UpstreamConnection) => void taken.push(connection);
     upstreams.take("acme", take, onlyA);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
+import { RetryPolicy } from "../../../src/gateway/forward/retry-policy.ts";
 import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
 import { startTestUpstream } from "../../support/gateway/backend.ts";
 import { eventually } from "../../support/poll.ts";
@@ -106,6 +107,28 @@ describe("several upstreams", () => {
       pool.upstreams.release(trial);
       assert.deepEqual(originsOf(pool.upstreams, 2), [B, B]);
     }
+  });
+
+  it("give no POST as the trial to one that may hang up while a GET may come, and any request after 1 s", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([backend.origin, B]);
+    const post = new RetryPolicy("POST", 0, () => 0);
+    const get = new RetryPolicy("GET", 0, () => 0);
+    fail(pool.upstreams, backend.origin, 5);
+    const due = async (ms: number) => {
+      pool.clock.ms = ms;
+      pool.upstreams.probe();
+      await eventually(() => assert.equal(pool.upstreams.all[0]?.trial, "due"));
+    };
+    await due(1_000);
+    assert.equal(take(pool.upstreams, post).upstream.origin, B);
+    assert.equal(take(pool.upstreams, get).upstream.origin, backend.origin);
+    fail(pool.upstreams, backend.origin, 1);
+    await due(3_000);
+    pool.clock.ms = 3_999;
+    assert.equal(take(pool.upstreams, post).upstream.origin, B);
+    pool.clock.ms = 4_000;
+    assert.equal(take(pool.upstreams, post).upstream.origin, backend.origin);
   });
 
   it("give the trial to the next request, where the client of the first one left", async () => {
@@ -224,7 +247,12 @@ describe("several upstreams", () => {
     assert.ok(a && b);
     fail(pool.upstreams, A, 5);
     let taken: UpstreamConnection | undefined;
-    const wanted = { freshOnly: false, avoided: undefined, unreachable: new Set([b]) };
+    const wanted = {
+      isRepeatable: true,
+      freshOnly: false,
+      avoided: undefined,
+      unreachable: new Set([b]),
+    };
     pool.upstreams.take(
       "acme",
       (connection) => {
