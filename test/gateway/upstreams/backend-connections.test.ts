@@ -236,7 +236,7 @@ function requestOf(target: string, key: string): string {
   return `GET ${target} HTTP/1.1\r\nHost: gw.test\r\nAuthorization: Bearer ${key}\r\n\r\n`;
 }
 
-/** Of the day: a minute may end while a test counts. */
+/** The units of the day, because a minute may end while a test counts. */
 async function used(house: TestGateway, account: string): Promise<number | undefined> {
   const response = await house.admin(`/api/usage/${account}`);
   return ((await response.json()) as { windows: { used: number }[] }).windows.at(-1)?.used;
