@@ -84,6 +84,7 @@ function windowBalance(
   const evidence = {
     ...evidenceIn(inputs, { accountRef, meter, period, runs: true, sum }, isCounted),
     counted: used,
+    mayLackReset: incidents.mayLackReset(period),
     settlementLost: lost && unitsLostIn(lost, period),
     unsettled: unsettledAtResets(sum, accountRef, incidents),
     fewer: [

@@ -47,6 +47,8 @@ export type Evidence = {
   readonly unsettled?: number | undefined;
   /** Why the store may have units that neither the logs nor `openMost` tell; undefined if not. */
   readonly gap: string | undefined;
+  /** Whether the window may have been reset without a line. */
+  readonly mayLackReset?: boolean;
   /**
    * Why the store may have fewer units: for each reason the least number that it has, and the
    * words.
@@ -102,9 +104,12 @@ export function judge(evidence: Evidence): BalanceVerdict {
   if (fewer !== undefined) return explained(`${formatCount(under, "unit")} fewer: ${fewer.why}`);
   if (under <= lost)
     return explained(`${formatCount(under, "unit")} fewer: gateways told lost charges`);
+  if (evidence.mayLackReset === true)
+    return { ...told, open, drift: 0, verdict: "not compared", why: LACKS_RESETS };
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 
+const LACKS_RESETS = "the logs lack changes of commands, and a reset may be one of them";
 const CHANGED_CAP = "the cap of the key was changed in the window";
 
 /**

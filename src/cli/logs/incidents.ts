@@ -49,6 +49,8 @@ export class Incidents {
   readonly #unwrittenMs = new Map<unknown, number>();
   /** Those that ended because the store was back; since ever where the logs lack their beginning. */
   readonly #returns: (Period & Pick<Outage, "bucket">)[] = [];
+  /** When a line last told of changes by commands that no log has. */
+  #droppedMs = Number.NEGATIVE_INFINITY;
 
   /** Called with the instant and the configuration of each request. */
   line(atMs: number, config?: string): void {
@@ -81,6 +83,7 @@ export class Incidents {
       const accountRef = { environment: String(line.env), account: String(line.account) };
       this.#addChange(accountId(accountRef), line, atMs);
     } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
+    else if (name === "changes_dropped") this.#droppedMs = Math.max(this.#droppedMs, atMs);
   }
 
   #beginOutage(gateway: unknown, bucket: string, atMs: number): void {
@@ -149,6 +152,14 @@ export class Incidents {
     return (this.#changed.get(id) ?? []).some(({ atMs, windows, plan }) => {
       return isNear(atMs, period) && windows?.includes(window) !== false && isOnPlan(plan);
     });
+  }
+
+  /**
+   * Whether a reset in the period may have no line. Changes are dropped before the line that tells
+   * it, and nothing says how long before.
+   */
+  mayLackReset({ fromMs }: Period): boolean {
+    return this.#droppedMs >= fromMs - CLOCK_MS;
   }
 
   /** Whether an outage goes on at the end of the logs, or of the life of its gateway. */

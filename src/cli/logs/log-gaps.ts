@@ -15,6 +15,7 @@ const CHANGES: Readonly<Record<string, string>> = {
   account_reset: "accounts were reset",
   ban: "bans were added by hand",
   ban_lifted: "bans were lifted by hand",
+  changes_dropped: "bans, lifts and resets of commands were made that no log has",
   store_away: "the store was away and gateways decided by themselves",
   counter_regression: "the store lost charges",
 };

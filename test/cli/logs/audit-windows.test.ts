@@ -25,6 +25,19 @@ describe("the audit of a window that runs", () => {
     assert.deepEqual(judged({ lines, windows: [{ used: 6 }] }), drift(-1));
   });
 
+  it("is not compared if it has fewer units and a reset in it may be a change that no log has", () => {
+    const lines = [["daily", 7] as const];
+    const of = (used: number, time: number) => {
+      const events = [{ msg: "changes_dropped", changes: 3, time }];
+      return judged({ lines, windows: [{ used }], events });
+    };
+    const why = "the logs lack changes of commands, and a reset may be one of them";
+    assert.deepEqual(of(3, NOON), [["day", "not compared", 0, why]]);
+    assert.deepEqual(of(7, NOON), MATCHED);
+    assert.deepEqual(of(8, NOON), drift(1), "no reset adds units");
+    assert.deepEqual(of(3, WINDOW.from - DAY_MS), drift(-4), "it was dropped before the window");
+  });
+
   it("matches where all that was charged was so as the store was asked, which had none of it", () => {
     const lines = [["daily", 3, AT] as const];
     assert.deepEqual(judged({ lines, windows: [{ used: 0 }] }), MATCHED);

@@ -10,6 +10,10 @@ const CHANGES: readonly (readonly [Record<string, unknown> & { msg: string }, Re
   [{ msg: "event", kind: "account_reset" }, /accounts were reset \(account_reset: 1\)/],
   [{ msg: "event", kind: "ban", imposed: true }, /bans were added by hand \(ban: 1\)/],
   [{ msg: "event", kind: "ban_lifted" }, /bans were lifted by hand \(ban_lifted: 1\)/],
+  [
+    { msg: "changes_dropped", changes: 7 },
+    /commands were made that no log has \(changes_dropped: 1\)/,
+  ],
   [{ msg: "store_away" }, /gateways decided by themselves \(store_away: 1\)/],
   [{ msg: "counter_regression" }, /the store lost charges \(counter_regression: 1\)/],
   [{ msg: "event", kind: "counter_regression" }, /the store lost charges/],
