@@ -88,7 +88,8 @@ const KEYS: readonly ApiRoute[] = [
     needsRecords: true,
   }),
   row("POST /api/keys/import", importKeys, {
-    summary: "Take in records of an export, or plain keys, all or none",
+    summary:
+      "Take in records of an export, whose instants may be Unix seconds, or plain keys, all or none",
     body: IMPORT_BODY,
     bodyBytesMax: IMPORT_BYTES_MAX,
     answers: "Imported",
