@@ -85,6 +85,29 @@ describe("deprecated operations", () => {
     );
     assert.deepEqual(complaints, []);
   });
+
+  it("stay with the time of their reading while they cannot be read again", async () => {
+    await using house = await startTestGateway({
+      environment: { api: "./api.yaml" },
+      files: { "api.yaml": API },
+    });
+    const { page } = await openTab(`${house.adminUrl}/`);
+    await page.clock.install();
+    await page.getByRole("link", { name: "Deprecations" }).click();
+    await page.getByText("No account is known to call them.").waitFor();
+    const paths = "**/api/deprecations*";
+    await page.route(paths, (route) => route.abort());
+    await page.clock.fastForward(60_000);
+    const alert = page.locator(".failure");
+    await alert.waitFor();
+    await page.getByText(/^What is below was read .* ago/).waitFor();
+    assert.ok(await page.getByText("GET /v1/older").isVisible());
+    assert.ok(await page.getByText("No account is known to call them.").isVisible());
+    await page.unroute(paths);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await alert.waitFor({ state: "detached" });
+    assert.equal(await page.getByText(/^What is below was read/).count(), 0);
+  });
 });
 
 describe("the days to a sunset", () => {

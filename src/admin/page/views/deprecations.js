@@ -3,6 +3,8 @@ import {
   accountLink,
   badge,
   el,
+  failure,
+  fill,
   fillFailure,
   fillOnce,
   heading,
@@ -23,9 +25,10 @@ const CALLERS_EVERY_MS = 60_000;
 
 /**
  * Deprecated operations, the first to be removed at the top: their sunset, their number of calls and,
- * if it is known, their callers.
+ * if it is known, their callers. Why they cannot be read again is told above them, and they stay.
  */
 export function deprecationsView({ api, live }) {
+  const trouble = el("div", {});
   const content = el("div", {}, loading());
   let going;
   const draw = () => going && drawOperations(content, going, live.figures);
@@ -35,15 +38,17 @@ export function deprecationsView({ api, live }) {
     try {
       const { environments } = await get("/api/config");
       const { callers = [], missing = null } = going ?? {};
-      going = { operations: operationsIn(environments), callers, missing };
+      const read = { operations: operationsIn(environments), callers, missing };
       if (api.has("GET /api/deprecations")) {
         const { items, missing } = await page("/api/deprecations");
-        Object.assign(going, { callers: items, missing });
+        Object.assign(read, { callers: items, missing });
       }
+      going = { ...read, readAt: now() };
+      fill(trouble);
       draw();
     } catch (error) {
-      going = undefined;
-      fillFailure(content, error, load);
+      if (going === undefined) return fillFailure(content, error, load);
+      fill(trouble, failure(error, load), asOf(going.readAt));
     }
   };
   const timer = setInterval(() => document.hidden || void load(), CALLERS_EVERY_MS);
@@ -55,8 +60,14 @@ export function deprecationsView({ api, live }) {
       "Deprecations",
       "Deprecated operations, with their requests here since the start of this gateway. Who still calls counts those of all gateways, before this start too. From its sunset on, an operation answers 410.",
     ),
+    trouble,
     content,
   );
+}
+
+/** When the tables were read that stay, because they cannot be read again. */
+function asOf(readAt) {
+  return el("p", { class: "hint" }, "What is below was read ", time(readAt), ".");
 }
 
 function operationsIn(environments) {
