@@ -152,6 +152,8 @@ describe("keys and accounts on the page", () => {
         await tab.reload();
         await eventually(async () => assert.match(await told(), gone));
       }
+      const counted = page.locator("p.hint[role=status]").first();
+      await eventually(async () => assert.equal(await counted.textContent(), ""));
     } finally {
       await redis.close();
     }

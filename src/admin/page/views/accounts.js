@@ -26,18 +26,26 @@ export function accountsView({ api, live, words = "" }) {
   const found = el("p", { class: "hint", role: "status" });
   /** The number of all accounts, of the last answer without a search. */
   let all;
+  /** That of the last answer, with its search. */
+  let newest;
   const onTotal = (total) => {
-    tellEmpty();
+    newest = total;
+    drawEmpty(empty, words, recordsTrouble(live));
     if (words === "") all = total;
     // A list that is read again leaves what was said of a key.
     if (keys.has(search.value.trim())) return;
-    found.textContent = words === "" ? counted(total, "account") : foundText(total, all);
+    // Records that are gone are not counted as none.
+    const isUncounted = total === 0 && recordsTrouble(live) !== undefined;
+    const told = words === "" ? counted(total, "account") : foundText(total, all);
+    const text = isUncounted ? "" : told;
+    if (found.textContent !== text) found.textContent = text;
   };
   const query = () => new URLSearchParams(words === "" ? {} : { q: words });
   const path = () => `/api/accounts?order=newest&${query()}`;
   const draw = (accounts) => accountsTable(accounts, empty);
   const empty = el("p", { class: "empty" });
-  const tellEmpty = () => drawEmpty(empty, words, recordsTrouble(live));
+  /** The figures may tell that records are gone after the list was read, or before. */
+  const tellEmpty = () => newest === 0 && onTotal(newest);
   const list = pagedList({ api, path: path(), draw, onTotal });
   const keys = keySearch(api, (key) => search.isConnected && search.value.trim() === key);
   const { ends } = follow({ live, stateOf: recordsEdition, reload: list.reload });
