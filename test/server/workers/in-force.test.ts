@@ -117,21 +117,28 @@ function openHandover(config: Config, store = { ok: true }): Handover {
   return handover;
 }
 
-it("a certificate in force is handed on after a reload that keeps its files, whatever they hold by then", async () => {
+it("a certificate in force is handed on after a reload, of the files that it names, whatever they hold by then", async () => {
   using authority = openAuthority();
   await using folder = await openFolder(redis, "http://127.0.0.1:9");
-  const [cert = "", key = ""] = ["cert.pem", "key.pem"].map((one) => {
-    return join(dirname(folder.file), one);
-  });
-  const pair = authority.issue(["IP:127.0.0.1"]);
-  await Promise.all([writeFile(cert, pair.cert), writeFile(key, pair.key)]);
-  const environments: unknown = [{ name: "production", tls: { cert, key } }];
-  const config = { environments } as Config;
-  const handover = openHandover(config);
-  await writeFile(cert, "no certificate");
-  handover.adopt(config);
-  const given = await handover.of(config);
-  assert.equal(given.config.environments[0]?.tls?.inForce?.cert, pair.cert);
+  const served = async (name: string) => {
+    const [cert, key] = ["cert", "key"].map((one) => join(dirname(folder.file), `${name}-${one}`));
+    const files = { cert: cert as string, key: key as string };
+    const pair = authority.issue(["IP:127.0.0.1"]);
+    await Promise.all([writeFile(files.cert, pair.cert), writeFile(files.key, pair.key)]);
+    const environments: unknown = [{ name: "production", tls: files }];
+    return { config: { environments } as Config, files, pair };
+  };
+  const [one, other] = [await served("one"), await served("other")];
+  const handover = openHandover(one.config);
+  const given = async ({ config }: typeof one) => {
+    return (await handover.of(config)).config.environments[0]?.tls?.inForce?.cert;
+  };
+  await writeFile(one.files.cert, "no certificate");
+  handover.adopt(one.config);
+  assert.equal(await given(one), one.pair.cert);
+  handover.adopt(other.config);
+  await writeFile(other.files.cert, "no certificate");
+  assert.equal(await given(other), other.pair.cert);
 });
 
 it("records are handed to a worker that starts while the store is away, though they were just read", async () => {
