@@ -14,13 +14,17 @@ const askSystem: AskAddresses = (host, onAnswer) => lookup(host, { all: true }, 
 /**
  * The addresses of a host name (docs/reference/edge.md#backends). New connections use them in turn.
  * The name is resolved again every 30 s; while the resolver fails, the last known addresses are
- * used.
+ * used. An address that two answers in a row lack is retired: one is not enough, because a resolver
+ * may answer with some of the addresses in turn.
  */
 export class HostAddresses {
   readonly #host: string;
   readonly #elapsed: () => number;
   readonly #ask: AskAddresses;
   #known: readonly LookupAddress[] = [];
+  #knownBefore: readonly LookupAddress[] = [];
+  /** The addresses of the last two answers. Undefined as long as no address was ever retired. */
+  #kept: ReadonlySet<string> | undefined;
   #askedMs = 0;
   #waiting: ((error: NodeJS.ErrnoException | null) => void)[] = [];
   #isAsking = false;
@@ -60,15 +64,33 @@ export class HostAddresses {
     if (this.#known.length > 0 && this.#elapsed() - this.#askedMs >= ASK_AGAIN_MS) this.#askNow();
   }
 
+  /** Whether there may be connections to an address that is retired. */
+  get hasRetired(): boolean {
+    return this.#kept !== undefined;
+  }
+
+  /** Whether an address that the name led to is retired. */
+  isRetired(address: string): boolean {
+    return this.#kept?.has(address) === false;
+  }
+
   #askNow(): void {
     if (this.#isAsking) return;
     this.#isAsking = true;
     this.#askedMs = this.#elapsed();
     this.#ask(this.#host, (error, addresses) => {
       this.#isAsking = false;
-      if (error === null && addresses.length > 0) this.#known = addresses;
+      if (error === null && addresses.length > 0) this.#learn(addresses);
       const failure = this.#known.length > 0 ? null : (error ?? new Error("no address"));
       for (const tell of this.#waiting.splice(0)) tell(failure);
     });
+  }
+
+  #learn(addresses: readonly LookupAddress[]): void {
+    const kept = new Set([...this.#known, ...addresses].map(({ address }) => address));
+    const retires = this.#knownBefore.some(({ address }) => !kept.has(address));
+    if (retires || this.hasRetired) this.#kept = kept;
+    this.#knownBefore = this.#known;
+    this.#known = addresses;
   }
 }

@@ -7,7 +7,7 @@ import type { Destination } from "../../http1/client/socket.ts";
 import type { UpstreamOutages } from "../../telemetry/readiness.ts";
 import { ClosingHabit, SOON_MS } from "./closing-habit.ts";
 import { ConnectionShares } from "./connection-shares.ts";
-import { HostAddresses } from "./host-addresses.ts";
+import { type AskAddresses, HostAddresses } from "./host-addresses.ts";
 
 export type UpstreamPoolOptions = {
   readonly origins: readonly string[];
@@ -26,6 +26,8 @@ export type UpstreamPoolOptions = {
   readonly elapsed: () => number;
   /** The clock of this machine, in Unix milliseconds. */
   readonly machineNow: () => number;
+  /** Resolves the names of origins; undefined for the system's resolver. */
+  readonly askAddresses?: AskAddresses;
 };
 
 /** The most bytes of a response head (docs/reference/edge.md#response-head). */
@@ -96,7 +98,8 @@ export class Upstream {
     const { host: name, port } = hostPortOf(url);
     this.origin = origin;
     this.host = url.host;
-    this.addresses = isIP(name) === 0 ? new HostAddresses(name, options.elapsed) : undefined;
+    this.addresses =
+      isIP(name) === 0 ? new HostAddresses(name, options.elapsed, options.askAddresses) : undefined;
     this.load = load ?? new UpstreamLoad(options.connectionsMax);
     const to = { host: name, port, lookup: this.addresses?.lookup, sockets: this.load.sockets };
     this.destination =
@@ -145,6 +148,14 @@ export class UpstreamConnection extends ClientConnection {
       elapsed: options.elapsed,
     });
     this.upstream = upstream;
+  }
+
+  /** Also closes it if it leads to an address that the upstream's name does not lead to any more. */
+  override closeIfExpired(): void {
+    const { addresses } = this.upstream;
+    const address = addresses?.hasRetired ? this.remoteAddress : undefined;
+    if (address !== undefined && addresses?.isRetired(address)) this.renew();
+    else super.closeIfExpired();
   }
 
   protected override onClosedIdle(): void {

@@ -102,6 +102,11 @@ export class ClientConnection implements SocketEvents {
     return this.#socket !== undefined;
   }
 
+  /** The address that the current connection leads to; undefined if there is none. */
+  protected get remoteAddress(): string | undefined {
+    return this.#socket?.remoteAddress;
+  }
+
   /**
    * Sends a request, over a new connection if there is none. Only between requests. Throws if a
    * part of its head cannot be sent safely.
