@@ -74,13 +74,19 @@ export function normalizeAddress(address: string | undefined): string {
   if (!/ffff:/i.test(plain) || isIP(plain) !== 6) return plain;
   const words = wordsOf(plain);
   const isMapped = words.slice(0, 5).every((word) => word === 0) && words[5] === 0xffff;
-  const bytes = words.slice(6).flatMap((word) => [word >> 8, word & 0xff]);
-  return isMapped ? bytes.join(".") : plain;
+  return isMapped ? embeddedIPv4(words) : plain;
 }
 
-/** The eight words of an IPv6 address. */
+/** The IPv4 address in the last two of the eight words of an IPv6 address. */
+function embeddedIPv4(words: readonly number[]): string {
+  const bytes = words.slice(6).flatMap((word) => [word >> 8, word & 0xff]);
+  return bytes.join(".");
+}
+
+/** The eight words of an IPv6 address, whatever its zone. */
 function wordsOf(address: string): number[] {
-  const [head = "", tail] = address.split("::");
+  const [plain = ""] = address.split("%");
+  const [head = "", tail] = plain.split("::");
   const read = (part: string) => {
     return part.split(":").flatMap((word) => {
       if (word === "") return [];
@@ -92,14 +98,28 @@ function wordsOf(address: string): number[] {
   return [...left, ...Array(Math.max(0, 8 - left.length - right.length)).fill(0), ...right];
 }
 
+/** The words of 64:ff9b::/96, in which a translator shows IPv4 clients to IPv6 (RFC 6052 2.1). */
+const TRANSLATED = [0x64, 0xff9b, 0, 0, 0, 0];
+
 /**
  * The group whose failures count together: an IPv4 address, or an IPv6 /64, because one client has
- * many addresses in it.
+ * many addresses in it. A translated IPv4 address counts as IPv4, because all of them are in one /64.
  */
 export function addressGroup(address: string): string {
   if (isIP(address) !== 6) return address;
-  const words = wordsOf(address.split("%")[0] as string).slice(0, 4);
-  return `${words.map((word) => word.toString(16)).join(":")}::/64`;
+  const words = wordsOf(address);
+  const isTranslated = TRANSLATED.every((word, i) => word === words[i]);
+  return isTranslated ? embeddedIPv4(words) : networkName(words);
+}
+
+/** The /64 of an IPv6 address, as the group of its addresses is named. */
+export function networkOf(address: string): string {
+  return networkName(wordsOf(address));
+}
+
+function networkName(words: readonly number[]): string {
+  const hex = words.slice(0, 4).map((word) => word.toString(16));
+  return `${hex.join(":")}::/64`;
 }
 
 /** Port 0 asks for any free port. */

@@ -37,6 +37,16 @@ describe("A set of networks", () => {
     assert.ok(!addressMatcher(["0.0.0.0/0"])("2001:db8::7"));
   });
 
+  it("has an IPv4 address that is translated to IPv6 by networks of IPv6 alone", () => {
+    for (const cidr of ["64:ff9b::/96", "64:ff9b::192.0.2.0/120", "::/0"]) {
+      assert.ok(addressMatcher([cidr])("64:ff9b::c000:207"), cidr);
+      assert.ok(!addressMatcher([cidr])("192.0.2.7"), cidr);
+    }
+    assert.ok(isCidr("64:ff9b::192.0.2.0/120"));
+    assert.ok(!addressMatcher(["64:ff9b::192.0.3.0/120"])("64:ff9b::c000:207"));
+    assert.ok(!addressMatcher(["192.0.2.0/24", "0.0.0.0/0"])("64:ff9b::c000:207"));
+  });
+
   it("has no text that is no address, and nothing where it is empty", () => {
     for (const text of ["", "localhost", "192.0.2.7:80", "[2001:db8::7]"]) {
       assert.ok(!matches(text), text);

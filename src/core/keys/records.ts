@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { memoize } from "../../base/memoize.ts";
-import { addressGroup, addressMatcher, normalizeAddress } from "../address.ts";
+import { addressGroup, addressMatcher, networkOf, normalizeAddress } from "../address.ts";
 import type { Calendar } from "../quota/calendar.ts";
 import type { MeterWindow } from "../quota/meters.ts";
 import { type Limit, WINDOW_NAMES, type WindowName } from "../quota/windows.ts";
@@ -114,11 +114,9 @@ export function addressAccount(address: string): string {
 export function parseAddressName(name: string): string | undefined {
   if (name === "addr:other") return name;
   const [, text = "", network] = /^addr:([^/]*)(\/64)?$/.exec(name) ?? [];
-  const address = network === undefined ? normalizeAddress(text) : text;
-  const version = isIP(address);
-  return version === 0 || (network !== undefined && version === 4)
-    ? undefined
-    : addressAccount(address);
+  if (network !== undefined) return isIP(text) === 6 ? `addr:${networkOf(text)}` : undefined;
+  const address = normalizeAddress(text);
+  return isIP(address) === 0 ? undefined : addressAccount(address);
 }
 
 /** Whether an id may be chosen. "." and ".." are folders to software that makes a path of it. */

@@ -301,6 +301,8 @@ describe("an address without a key", () => {
         ["addr:2001:DB8:5:6::", "addr:2001:0db8:0005:0006:7::/64", "addr:2001:db8:5:6:1::1"],
       ],
       ["192.0.2.9", "addr:192.0.2.9", ["addr:::ffff:192.0.2.9", "addr:::FFFF:c000:209"]],
+      ["64:ff9b::c000:20a", "addr:192.0.2.10", ["addr:64:ff9b::192.0.2.10", "addr:192.0.2.10"]],
+      ["64:ff9b::1:0:0", "addr:64:ff9b:0:0::/64", ["addr:64:FF9B::/64", "addr:64:ff9b::9:0:0"]],
     ];
     const told: unknown[] = [];
     for (const [client, account, ids] of spellings) {

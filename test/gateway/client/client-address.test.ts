@@ -94,7 +94,13 @@ describe("whose failures count together", () => {
     ["::1", "0:0:0:0::/64"],
     ["::", "0:0:0:0::/64"],
     ["fe80::1%eth0", "fe80:0:0:0::/64"],
-    ["64:ff9b::192.0.2.33", "64:ff9b:0:0::/64"],
+    ["64:ff9b::192.0.2.33", "192.0.2.33"],
+    ["0064:FF9B:0:0:0:0:C000:221", "192.0.2.33"],
+    ["64:ff9b::", "0.0.0.0"],
+    ["64:ff9b::1:192.0.2.33", "64:ff9b:0:0::/64"],
+    ["64:ff9b:1::192.0.2.33", "64:ff9b:1:0::/64"],
+    ["65:ff9b::192.0.2.33", "65:ff9b:0:0::/64"],
+    ["::192.0.2.33", "0:0:0:0::/64"],
     ["1:2:3:4:5:6:1.2.3.4", "1:2:3:4::/64"],
     ["", ""],
   ] as const) {
@@ -165,5 +171,8 @@ describe("trustedProxies", () => {
     assert.equal(await remaining("2001:db8::ffff"), "58", "one /64");
     assert.equal(await remaining("2001:db8:0:1::1"), "59");
     assert.equal(await remaining(), "59", "the proxy itself");
+    assert.equal(await remaining("64:ff9b::203.0.113.7"), "59");
+    assert.equal(await remaining("64:ff9b::203.0.113.8"), "59", "another IPv4 client");
+    assert.equal(await remaining("203.0.113.7"), "58", "the same one without a translator");
   });
 });
