@@ -197,16 +197,18 @@ export function hasConfigChanged(
   return pairsSideBySide(ordered, hasReplaced).length < pairs;
 }
 
-/** The configurations whose lines overlap, although neither replaced the other. */
+/**
+ * The configurations of which neither replaced the other. Lines that do not overlap prove nothing:
+ * the traffic may have come to one gateway after the other.
+ */
 function pairsSideBySide(
   ordered: readonly (readonly [name: string, LineSpan])[],
   hasReplaced: HasReplaced,
 ): (readonly [string, string])[] {
-  return ordered.flatMap(([earlier, { lastMs, firstMs }], i) => {
+  return ordered.flatMap(([earlier, { firstMs }], i) => {
     return ordered
       .slice(i + 1)
       .filter(([later, its]) => {
-        if (lastMs <= its.firstMs) return false;
         return !(hasReplaced(later, earlier, its.firstMs) || hasReplaced(earlier, later, firstMs));
       })
       .map(([later]) => [earlier, later] as const);

@@ -52,9 +52,10 @@ export class Incidents {
   /** When a line last told of changes by commands that no log has. */
   #droppedMs = Number.NEGATIVE_INFINITY;
 
-  /** Called with the instant and the configuration of each request. */
-  line(atMs: number, config?: string): void {
-    if (config !== undefined) this.configs.line(config, atMs);
+  /** Called with the instant, the configuration and the decision's instant of each request. */
+  line(atMs: number, config?: string, decidedMs = atMs): void {
+    // It may end after a reload, under the configuration before.
+    if (config !== undefined) this.configs.line(config, Math.min(atMs, decidedMs));
     this.processes.line(atMs);
   }
 

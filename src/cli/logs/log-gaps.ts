@@ -28,7 +28,7 @@ export class LogGaps {
 
   request({ config, decidedAt, time }: LoggedRequest): void {
     this.#requests.line(decidedAt ?? time);
-    this.incidents.line(time, config);
+    this.incidents.line(time, config, decidedAt);
   }
 
   event(line: LoggedEvent): void {

@@ -147,7 +147,14 @@ describe("the audit of a window that runs", () => {
     const lines = [a, b, a, b].map((of, i) => ["daily", 1, NOON + i, of] as const);
     const of = (events: Case["events"] & {}) => judged({ lines, windows: [{ used: 2 }], events });
     assert.deepEqual(of([]), drift(-2));
-    assert.deepEqual(of([taken(a, NOON - 9), taken(b, NOON - 8)]), drift(-2));
+    const starts = [taken(a, NOON - 9), taken(b, NOON - 8)];
+    assert.deepEqual(of(starts), drift(-2));
+    const inTurn = lines.toSorted(([, , , one], [, , , other]) => one.localeCompare(other));
+    const apart = inTurn.map(([plan, units, , of], i) => [plan, units, NOON + i, of] as const);
+    for (const events of [[], starts]) {
+      const found = judged({ lines: apart, windows: [{ used: 2 }], events });
+      assert.deepEqual(found, drift(-2), "lines of one gateway that come after those of the other");
+    }
     const why =
       "2 units fewer: the configuration was changed, and only what the last one charged is counted";
     const reloaded = { msg: "event", kind: "config_reloaded", gateway: "g", time: NOON + 1 };

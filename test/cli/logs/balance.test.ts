@@ -8,9 +8,9 @@ const NOTHING_ELSE = {
   ...{ killed: undefined, gap: undefined },
 };
 
-/** No gateway tells that it took a configuration. */
+/** Each configuration replaced another one. */
 function fewerBy(sum: PeriodSum, hasWindow: (plan: string) => boolean, isLastCounted = true) {
-  return fewerByChanges(sum, hasWindow, () => false, isLastCounted);
+  return fewerByChanges(sum, hasWindow, () => true, isLastCounted);
 }
 
 /** The verdict of a period in which the lines charged 10 units, unless told otherwise. */

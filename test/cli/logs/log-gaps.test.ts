@@ -48,6 +48,7 @@ describe("what a log tells of its requests", () => {
     for (let i = 0; i < 2; i++) gaps.event({ msg: "account_reset" });
     gaps.request(requestAt(0, "b"));
     assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)"]);
+    gaps.event({ msg: "event", kind: "config_reloaded", hash: "a", time: DAY_START });
     for (const config of ["a", "b"]) gaps.request(requestAt(0, config));
     const changed = "the configuration changed: 2 are in the log, b, a";
     assert.deepEqual(gaps.describe("day"), ["accounts were reset (account_reset: 2)", changed]);
@@ -60,6 +61,9 @@ describe("what a log tells of its requests", () => {
     };
     event("serving", 0, { config: "one" });
     event("serving", 1, { config: "two" });
+    gaps.request(requestAt(2, "one"));
+    gaps.request(requestAt(3, "two"));
+    assert.deepEqual(gaps.describe("day"), [], "also if their lines do not overlap");
     for (const ms of [10, 20, 30, 40]) {
       gaps.request(requestAt(ms, "one"));
       gaps.request(requestAt(ms + 5, "two"));
@@ -71,6 +75,16 @@ describe("what a log tells of its requests", () => {
     for (const config of ["one", "two"]) gaps.request(requestAt(60, config));
     const changed = "the configuration changed: 3 are in the log, one, two, three";
     assert.deepEqual(gaps.describe("day"), [changed]);
+  });
+
+  it("is a change where the only request of the configuration before ends after the reload", () => {
+    const gaps = new LogGaps();
+    gaps.event({ msg: "event", kind: "config_reloaded", hash: "two", time: DAY_START + 50 });
+    gaps.request({ ...requestAt(60, "one"), decidedAt: DAY_START + 40 });
+    gaps.request(requestAt(70, "two"));
+    assert.deepEqual(gaps.describe("day"), [
+      "the configuration changed: 2 are in the log, one, two",
+    ]);
   });
 
   it("is their first and their last instant, in whatever order they come", () => {

@@ -177,7 +177,9 @@ describe("audit", () => {
     };
     const reset = { level: "info", msg: "event", kind: "bans_lifted", time: NOON };
     const changed = line(NOON - 60_000, { config: "two" });
-    const logged = [...lines(1), changed, reset, { msg: "request", id: 5 }];
+    const reload = { level: "info", msg: "event", kind: "config_reloaded", hash: "two" };
+    const reloaded = { ...reload, time: NOON - 60_000 };
+    const logged = [...lines(1), reloaded, changed, reset, { msg: "request", id: 5 }];
     const { status, told, err } = await audited(
       logged,
       { counts: [counts(2)] },
@@ -185,7 +187,7 @@ describe("audit", () => {
         ...{ args: ["--admin", "http://127.0.0.1:1"], isErrTty: true, now },
       },
     );
-    assert.match(told.missing[0] ?? "", /^1 damaged line left out, the first at .*one\.log:6$/);
+    assert.match(told.missing[0] ?? "", /^1 damaged line left out, the first at .*one\.log:7$/);
     assert.deepEqual(told.missing.slice(1), [
       "the configuration changed: 2 are in the log, one, two",
       "requests under way are not known: Cannot ask the gateway at http://127.0.0.1:1 (--admin): nothing listens there. Is it running?",
