@@ -88,7 +88,9 @@ export function dayBalances(
     const judged = judge({
       ...evidenceIn(inputs, { accountRef, meter, period, runs: false, sum }),
       counted: row.counted + lost - moved,
-      fewer: fewerByChanges(sum, () => true, incidents.configs.replacementsIn(period), false),
+      fewer: incidents.hasForgotten(accountRef, period)
+        ? []
+        : fewerByChanges(sum, () => true, incidents.configs.replacementsIn(period), false),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...accountRef, window, ...judged, counted: row.counted };

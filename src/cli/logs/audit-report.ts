@@ -40,7 +40,9 @@ export function printAudit(report: AuditReport, terminal: Terminal, asJson: bool
   );
   if (drift.length > 0) terminal.out(`Drift:\n${balanceTable(drift, terminal)}`);
   else if (matched + explained.length > 0) {
-    terminal.out("What was charged is what the store counts\n");
+    const differs = explained.some((one) => one.charged + one.open !== one.counted + one.reset);
+    const but = differs ? ", but for what is explained" : "";
+    terminal.out(`What was charged is what the store counts${but}\n`);
   }
   if (explained.length > 0) terminal.out(`Explained:\n${reasonTable(explained, terminal)}`);
   if (notCompared.length > 0) terminal.out(`Not compared:\n${reasonTable(notCompared, terminal)}`);

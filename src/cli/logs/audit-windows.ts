@@ -81,20 +81,21 @@ function windowBalance(
     (one.plan === undefined || one.plan === plan || ofPlan(one.plan)) &&
     (one.config === undefined || config === undefined || one.config === config.name);
   const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
+  const changes = [
+    ...fewerByChanges(terms, ofPlan, incidents.configs.replacementsIn(period)),
+    ...(isChanged ? [{ from: 0, to: sum.charged, why: OWN_LIMIT }] : []),
+    ...fewerByOwnLimit(terms, ofPlan, (isOnPlan) =>
+      incidents.mayHaveBegun(window, accountId(accountRef), period, isOnPlan),
+    ),
+    ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
+  ];
   const evidence = {
     ...evidenceIn(inputs, { accountRef, meter, period, runs: true, sum }, isCounted),
     counted: used,
     mayLackReset: incidents.mayLackReset(period),
     settlementLost: lost && unitsLostIn(lost, period),
     unsettled: unsettledAtResets(sum, accountRef, incidents),
-    fewer: [
-      ...fewerByChanges(terms, ofPlan, incidents.configs.replacementsIn(period)),
-      ...(isChanged ? [{ from: 0, to: sum.charged, why: OWN_LIMIT }] : []),
-      ...fewerByOwnLimit(terms, ofPlan, (isOnPlan) =>
-        incidents.mayHaveBegun(window, accountId(accountRef), period, isOnPlan),
-      ),
-      ...(isNewCap ? [{ from: 0, to: sum.charged, why: NEW_CAP }] : []),
-    ],
+    fewer: incidents.hasForgotten(accountRef, period) ? [] : changes,
   };
   const fewer = isAway ? [...evidence.fewer, ...fewerByOutage(evidence)] : evidence.fewer;
   return { ...accountRef, window, ...judge({ ...evidence, fewer }) };

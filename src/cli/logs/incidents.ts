@@ -42,6 +42,8 @@ export class Incidents {
   readonly #lost: LostCharges[] = [];
   /** By the id of an account with its environment, or of a key. */
   readonly #changed = new Map<string, LimitChange[]>();
+  /** By the id of an account, when gateways told that the store forgot its charges. */
+  readonly #forgottenMs = new Map<string, number[]>();
   /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
   readonly #away = new Map<string, Outage>();
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
@@ -80,7 +82,13 @@ export class Incidents {
     } else if (name === "state_file_unwritten") {
       this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
     } else if (name === "state_file_written") this.#unwrittenMs.delete(gateway);
-    else if (name === "account_changed") {
+    else if (name === "counter_regression") {
+      const id = accountId({
+        environment: String(line.environment),
+        account: String(line.account),
+      });
+      this.#forgottenMs.set(id, [...(this.#forgottenMs.get(id) ?? []), atMs]);
+    } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
       this.#addChange(accountId(accountRef), line, atMs);
     } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
@@ -128,6 +136,15 @@ export class Incidents {
     return this.#uncertain
       .filter((one) => one.id === id && isNear(one.atMs, period))
       .reduce((sum, { units }) => sum + units, 0);
+  }
+
+  /**
+   * Whether a line tells that the store forgot charges of the account in the period. It names one
+   * window, and what loses that one seldom leaves the others.
+   */
+  hasForgotten(accountRef: AccountRef, period: Period): boolean {
+    const forgottenMs = this.#forgottenMs.get(accountId(accountRef)) ?? [];
+    return forgottenMs.some((atMs) => isNear(atMs, period));
   }
 
   /** Units that lines report as never charged, of the account or without naming one. */

@@ -73,7 +73,11 @@ ACCOUNT  PERIOD      WHY
 all      2026-07-14  there is no history
 `,
   );
-  assert.match(printed({ matched: 0, explained }), /\nWhat was charged is what the store counts\n/);
+  const agree = /\nWhat was charged is what the store counts\n/;
+  assert.match(printed({ matched: 0, explained }), agree);
+  const fewer = [...explained, { ...because("d", "9 units fewer"), counted: 3 }];
+  const differ = /\nWhat was charged is what the store counts, but for what is explained\n/;
+  assert.match(printed({ matched: 0, explained: fewer }), differ);
 });
 
 it("an audit as JSON has its span in seconds, or null, and not how it ends", () => {
