@@ -4,6 +4,7 @@ import type { Config, LoadResult } from "../config/config.ts";
 import { formatMistake, type Mistake } from "../config/file/mistake.ts";
 import { loadConfig } from "../config/load/load.ts";
 import { loadConfigAside } from "../config/load/load-aside.ts";
+import { countingHash } from "../config/queries/counting-hash.ts";
 import { drainTimes } from "../core/http/edge-limits.ts";
 import { createLog, type Log } from "../telemetry/log/log.ts";
 import { setUpHeap } from "./process/compiled-code.ts";
@@ -164,7 +165,8 @@ class GatewayMain {
     this.#serving.ready?.(this.#gateway, config, this.#write);
     this.#undo = undefined;
     const { urls, adminUrl } = this.#gateway;
-    log.info("serving", { urls, admin: adminUrl, config: config.hash });
+    const counting = countingHash(config);
+    log.info("serving", { urls, admin: adminUrl, config: config.hash, counting });
     if (this.#due !== undefined) this.#reload(this.#due);
   }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { it, onTestFinished, vi } from "vitest";
 import type { LoadResult } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load/load.ts";
+import { countingHash } from "../../src/config/queries/counting-hash.ts";
 import { Listeners } from "../../src/gateway/listen/listeners.ts";
 import { UsageEventSender } from "../../src/server/events/usage-event-sender.ts";
 import { startGateway } from "../../src/server/start.ts";
@@ -116,9 +117,12 @@ it("of two reloads at once the one that was asked for last holds, however long t
   const read = Promise.withResolvers<LoadResult>();
   const loads = [() => read.promise, async () => third];
   const hashes: unknown[] = [];
+  const counting = new Set<unknown>();
   const write = (line: string) => {
-    const { kind, hash } = JSON.parse(line) as Record<string, unknown>;
-    if (kind === "config_reloaded") hashes.push(hash);
+    const { kind, hash, hashBefore, ...told } = JSON.parse(line) as Record<string, unknown>;
+    if (kind !== "config_reloaded") return;
+    hashes.push([hashBefore, hash]);
+    counting.add(told.countingBefore).add(told.counting);
   };
   const load = async () => (await loads.shift()?.()) ?? assert.fail();
   const gateway = await startGateway(first.config, {
@@ -131,7 +135,12 @@ it("of two reloads at once the one that was asked for last holds, however long t
     for (let i = 0; i < 10; i++) await new Promise((resolve) => setImmediate(resolve));
     read.resolve(second);
     await Promise.all(both);
-    assert.deepEqual(hashes, [second.config.hash, third.config.hash]);
+    const [one, two, three] = [first, second, third].map(({ config }) => config.hash);
+    assert.deepEqual(hashes, [
+      [one, two],
+      [two, three],
+    ]);
+    assert.deepEqual([...counting], [countingHash(first.config)], "the limits alone differ");
   } finally {
     await gateway.stop();
   }

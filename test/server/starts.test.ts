@@ -85,9 +85,11 @@ describe("2.4 SIGTERM, SIGHUP, a save during the start: a gateway that starts", 
     const text = await readFile(file, "utf8");
     await writeFile(file, `${text}\n# saved\n`);
     await goOn();
-    const { config } = await gateway.line(({ msg }) => msg === "serving");
-    const { hash } = await gateway.line(({ kind }) => kind === "config_reloaded");
-    assert.notEqual(hash, config);
+    const { config, counting } = await gateway.line(({ msg }) => msg === "serving");
+    const told = await gateway.line(({ kind }) => kind === "config_reloaded");
+    assert.notEqual(told.hash, config);
+    assert.deepEqual([told.hashBefore, told.countingBefore], [config, counting]);
+    assert.match(String(counting), /^[0-9a-f]{16}$/);
   });
 
   it("and is ended at once tells the time since the signal", async () => {

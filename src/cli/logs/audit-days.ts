@@ -90,7 +90,7 @@ export function dayBalances(
       counted: row.counted + lost - moved,
       fewer: incidents.hasForgotten(accountRef, period)
         ? []
-        : fewerByChanges(sum, () => true, incidents.configs.replacementsIn(period), false),
+        : fewerByChanges(sum, () => true, incidents.configs.recountsIn(period), false),
     });
     const window = meter === undefined ? formatDay(day) : `${formatDay(day)} ${meter}`;
     const told = { ...accountRef, window, ...judged, counted: row.counted };

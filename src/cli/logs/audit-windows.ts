@@ -82,7 +82,7 @@ function windowBalance(
     (one.config === undefined || config === undefined || one.config === config.name);
   const isNewCap = keys?.some((key) => incidents.mayHaveBegun(capOf(window), key, period));
   const changes = [
-    ...fewerByChanges(terms, ofPlan, incidents.configs.replacementsIn(period)),
+    ...fewerByChanges(terms, ofPlan, incidents.configs.recountsIn(period)),
     ...(isChanged ? [{ from: 0, to: sum.charged, why: OWN_LIMIT }] : []),
     ...fewerByOwnLimit(terms, ofPlan, (isOnPlan) =>
       incidents.mayHaveBegun(window, accountId(accountRef), period, isOnPlan),

@@ -14,6 +14,8 @@ export class ConfigHistory {
   readonly #lines = new Map<string, LineSpan>();
   /** By configuration: each start or reload that took it. */
   readonly #takenMs = new Map<string, number[]>();
+  /** By configuration: the hash of what it counts. Lines of older versions have none. */
+  readonly #counting = new Map<string, string>();
   #last: TakenConfig | undefined;
 
   /** Called with the configuration and the instant of each line of a request. */
@@ -23,9 +25,14 @@ export class ConfigHistory {
     this.#lines.set(config, span);
   }
 
+  /** Called with the hash of a configuration and that of what it counts. */
+  counts(hash: unknown, counting: unknown): void {
+    if (typeof counting === "string") this.#counting.set(nameOf(hash), counting);
+  }
+
   /** Called when a gateway has started with this configuration, or has taken it over. */
   taken(hash: unknown, atMs: number): void {
-    const name = String(hash).slice(0, CONFIG_DIGITS);
+    const name = nameOf(hash);
     this.#takenMs.set(name, [...(this.#takenMs.get(name) ?? []), atMs]);
     if (this.#last !== undefined && this.#last.atMs > atMs) return;
     this.#last = { name, atMs };
@@ -35,12 +42,25 @@ export class ConfigHistory {
    * Returns a function that says whether a gateway took the configuration `name` in the period, after
    * a line of `other` and before the first line of `name` at `firstMs`.
    */
-  replacementsIn(period: Period): HasReplaced {
+  #replacementsIn(period: Period): HasReplaced {
     return (name, other, firstMs) => {
       const otherMs = this.#lines.get(other)?.firstMs ?? Number.POSITIVE_INFINITY;
       return (this.#takenMs.get(name) ?? []).some((atMs) => {
         return isNear(atMs, period) && atMs >= otherMs && atMs <= firstMs + CLOCK_MS;
       });
+    };
+  }
+
+  /**
+   * The same, unless both configurations count the same: then nothing that is missing is due to the
+   * change.
+   */
+  recountsIn(period: Period): HasReplaced {
+    const hasReplaced = this.#replacementsIn(period);
+    return (name, other, firstMs) => {
+      const counting = this.#counting.get(name);
+      if (counting !== undefined && counting === this.#counting.get(other)) return false;
+      return hasReplaced(name, other, firstMs);
     };
   }
 
@@ -57,6 +77,10 @@ export class ConfigHistory {
 
   /** Whether some configuration came after another one, rather than all running side by side. */
   get hasChanged(): boolean {
-    return hasConfigChanged(this.#lines, this.replacementsIn(ALWAYS));
+    return hasConfigChanged(this.#lines, this.#replacementsIn(ALWAYS));
   }
+}
+
+function nameOf(hash: unknown): string {
+  return String(hash).slice(0, CONFIG_DIGITS);
 }

@@ -66,9 +66,11 @@ export class Incidents {
     const name = eventName(line);
     const { gateway } = line;
     const stopped = this.processes.event(name, line);
-    if (name === "serving") this.configs.taken(line.config, atMs);
-    else if (name === "config_reloaded") this.configs.taken(line.hash, atMs);
-    else if (name === "charges_uncertain") {
+    if (name === "serving") this.#take(line.config, line, atMs);
+    else if (name === "config_reloaded") {
+      this.#take(line.hash, line, atMs);
+      this.configs.counts(line.hashBefore, line.countingBefore);
+    } else if (name === "charges_uncertain") {
       for (const [id, units] of unitsByAccount(line) ?? [])
         this.#uncertain.push({ id, units, atMs });
     } else if (name === "charges_lost") this.#addLost(line, atMs);
@@ -93,6 +95,11 @@ export class Incidents {
       this.#addChange(accountId(accountRef), line, atMs);
     } else if (name === "caps_added") this.#addChange(String(line.key), line, atMs);
     else if (name === "changes_dropped") this.#droppedMs = Math.max(this.#droppedMs, atMs);
+  }
+
+  #take(hash: unknown, { counting }: LoggedEvent, atMs: number): void {
+    this.configs.counts(hash, counting);
+    this.configs.taken(hash, atMs);
   }
 
   #beginOutage(gateway: unknown, bucket: string, atMs: number): void {

@@ -1,5 +1,6 @@
 import { SerialQueue } from "../../base/serial-queue.ts";
 import type { Config, ConfigChange, LoadResult } from "../../config/config.ts";
+import { countingHash } from "../../config/queries/counting-hash.ts";
 import { decideReload, reloadErrors } from "../../config/reload.ts";
 import type { ReloadResult } from "../../config/reload-result.ts";
 import { takesPlansAway } from "../../config/unserved-records.ts";
@@ -112,7 +113,7 @@ export class ConfigReloader {
     // With workers, the process that watches them warns for all.
     if (this.#parts.options.supervised !== true) logWarnings(this.#parts.options.log, warnings);
     await this.#parts.adopted(config);
-    return this.#told(config, reasons);
+    return this.#told({ from, to: config }, reasons);
   }
 
   /**
@@ -128,10 +129,14 @@ export class ConfigReloader {
   }
 
   /** `reasons` name the processes that do not have the configuration yet. */
-  #told({ hash }: Config, reasons: readonly string[]): ReloadResult {
+  #told({ from, to }: ConfigChange, reasons: readonly string[]): ReloadResult {
+    const { hash } = to;
     const { log } = this.#parts.options;
     const { metrics } = this.#parts.stores;
-    if (this.#parts.options.supervised !== true) log.info("config_reloaded", { hash });
+    if (this.#parts.options.supervised !== true) {
+      const before = { hashBefore: from.hash, countingBefore: countingHash(from) };
+      log.info("config_reloaded", { hash, counting: countingHash(to), ...before });
+    }
     if (reasons.length > 0) {
       for (const why of reasons) log.error("config_incomplete", { why });
       metrics.reloaded("incomplete");

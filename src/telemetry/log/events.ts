@@ -117,8 +117,8 @@ export const EVENTS = {
   ),
   config_reloaded: row(
     "info",
-    ["hash"],
-    "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet. Each reload tells it, also with the same `hash`: a save and a `tollgate reload` of it are two",
+    ["hash", "counting", "hashBefore", "countingBefore"],
+    "A new configuration is in force; in a process that a line `config_incomplete` names, it is not yet. `counting` is as in `serving`, and both have the hashes of the configuration before too. Each reload tells it, also with the same `hash`: a save and a `tollgate reload` of it are two",
   ),
   config_refused: row(
     "error",

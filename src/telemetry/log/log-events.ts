@@ -23,8 +23,8 @@ export function row<const L extends LogEventRow["level"], const M extends LogEve
 export const LOG_EVENTS = {
   serving: row(
     "info",
-    ["gateway", "urls", "admin", "config"],
-    "All listeners are open. `gateway` is the name of the gateway, as in its [events](#kinds), and another one after each start; `config` is the hash of the configuration",
+    ["gateway", "urls", "admin", "config", "counting"],
+    "All listeners are open. `gateway` is the name of the gateway, as in its [events](#kinds), and another one after each start; `config` is the hash of the configuration, and `counting` that of the windows and days that are counted by it, and where, whatever their limits, by which [`audit`](commands.md#audit) knows changes that explain nothing",
   ),
   draining: row("info", ["signal"], "A signal ends the process: requests under way are served"),
   stopped: row(
