@@ -127,8 +127,10 @@ export class Batcher {
   ): void {
     const { id, accountRef, quotaRequest, waiting } = merged;
     const { decisionCache, onVerdict } = this.#options;
-    const before = decisionCache.get(id);
-    onVerdict(accountRef, decision, findLostCount(before, quotaRequest, decision));
+    const last = decisionCache.lastOf(id);
+    // A change of the account, or of the configuration, lowers no count.
+    onVerdict(accountRef, decision, findLostCount(last, quotaRequest, decision));
+    const before = decisionCache.believed(last);
     const isUnbanned = quotaRequest.strikesOnly && decision.ban === undefined;
     // A lifted ban is dropped by a message, so that one which is still known is lost in the store.
     const ban = isUnbanned && before ? decisionCache.lostBanOf(before, quotaRequest) : decision.ban;

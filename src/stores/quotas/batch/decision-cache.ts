@@ -63,7 +63,16 @@ export class DecisionCache {
 
   /** The last answer. Nothing but the ban is left of one that is outdated, if it is believed. */
   get(id: string): CachedDecision | undefined {
-    const cached = this.#mapOf(id).get(id);
+    return this.believed(this.lastOf(id));
+  }
+
+  /** The last answer, outdated or not: its counts stay valid. */
+  lastOf(id: string): CachedDecision | undefined {
+    return this.#mapOf(id).get(id);
+  }
+
+  /** The answer as `get` returns it. */
+  believed(cached: CachedDecision | undefined): CachedDecision | undefined {
     if (cached === undefined || cached.era === this.#era) return cached;
     return this.#believesBan(cached) ? onlyBan(cached) : undefined;
   }
@@ -178,7 +187,7 @@ export class DecisionCache {
 
   /** The loss shown by a count that the store reported at `nowMs`; undefined if it shows none. */
   lostOf(accountRef: AccountRef, total: WindowTotal, nowMs: number): LostCount | undefined {
-    const cached = this.get(accountId(accountRef));
+    const cached = this.lastOf(accountId(accountRef));
     return cached && findLossIn(cached, total, nowMs);
   }
 

@@ -82,6 +82,31 @@ describe("a count that is lower than it was", () => {
     },
   );
 
+  it("is a lost charge also where the account or the configuration was changed since, unless it was reset", async (t) => {
+    const redis = await startServer(t);
+    const client = await redis.client();
+    for (const [id, changed] of [
+      ["own", account("own")],
+      ["of all", undefined],
+    ] as const) {
+      const { store, told } = await openFor(t, redis.url);
+      const take = (limit: number, cost = 1) =>
+        spend(store, account(id), { ...perDay(limit), cost });
+      await take(1_000, 50);
+      store.invalidate(changed);
+      await take(2_000);
+      store.invalidate(changed);
+      await store.reset(account(id), { counters: ["day"] }, () => {});
+      await take(1_000, 60);
+      store.invalidate(changed);
+      await client.flushall();
+      await take(2_000);
+      await eventually(() => assert.ok(told.length > 0));
+      const tellings = told.map(({ message, details }) => [message, details?.used, details?.was]);
+      assert.deepEqual(tellings, [["counter_regression", 1, 60]]);
+    }
+  });
+
   it("is told once, also where the store cannot say whether it was reset", async () => {
     const { told, report } = openReporter();
     const tell = lostCountReporter("redis://host", report, () => Promise.reject(new Error("gone")));
