@@ -114,7 +114,7 @@ function wordCrossing(
 }
 
 function wordExact(one: PlacedOperation, other: PlacedOperation, more: string): string {
-  return `${nameOf(one)} asks for more (${more}) than ${nameOf(other)} at ${placeOf(other)}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there`;
+  return `${nameOf(one)} asks for more (${more}) than ${nameOf(other)} at ${placeOf(other)}, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there; if it also serves the path with a suffix such as .json, describe that too`;
 }
 
 function wordLoose(one: PlacedOperation, other: PlacedOperation, more: string): string {

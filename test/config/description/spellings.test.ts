@@ -49,7 +49,7 @@ describe("check warns of an operation that another spelling makes cheaper", () =
     const [one] = await warnings([OPEN, "/files/secret: { get: { operationId: secret } }"]);
     assert.equal(
       one,
-      "5:20: GET /v1/files/secret asks for more (a key) than GET /v1/files/{name} at api.yaml:4:20, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there",
+      "5:20: GET /v1/files/secret asks for more (a key) than GET /v1/files/{name} at api.yaml:4:20, which has its other spellings: if the backend's router ignores case, a slash at the end or what follows ;, say paths: loose, else ask for the same there; if it also serves the path with a suffix such as .json, describe that too",
     );
   });
 
