@@ -13,6 +13,8 @@ const COSTS = {
   "/v1/files/{name}": 2,
   "/v1/files/{name}.json": 9,
   "/v1/files/{name}/{part}": 3,
+  "/v1/files/report": 70,
+  "/v1/files/report.{format}": 70,
   "/v1/files/caf\u00e9": 30,
   "/v1/cars": 1,
   "/v1/cars/{name}": 4,
@@ -128,6 +130,22 @@ describe("a router that leaves out dots and spaces at the end", () => {
     }
     await assertServed("/v1/files/a.", "/v1/files/{name}", 2);
     await assertServed("/v1/files/7%20", "/v1/files/{name}", 2);
+  });
+});
+
+describe("a router that takes a suffix for a format", () => {
+  it("serves no suffix for less, if the description has one as a parameter", async () => {
+    await assertServed("/v1/files/report", "/v1/files/report", 70);
+    for (const end of [".txt", ".x", ".a.b", ".txt;x", ".txt;json"]) {
+      await assertServed(`/v1/files/report${end}`, "/v1/files/report.{format}", 70);
+    }
+    await assertServed("/v1/files/REPORT.TXT", "/v1/files/report.{format}", 70);
+    // This router finds an empty part behind the slash.
+    assert.equal((await ask("/v1/files/report.txt/")).charged, 70);
+  });
+
+  it("gets no path without a text for the format", async () => {
+    for (const end of [".", ".;x", "./"]) await assertRefused(`/v1/files/report${end}`);
   });
 });
 
