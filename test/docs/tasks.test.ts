@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { freePorts, openFolder, writeConfig } from "../cli/kit.ts";
 import { each } from "../support/each.ts";
+import { startTestUpstream } from "../support/gateway/backend.ts";
 import { startProgram, startTollgate } from "../support/gateway/processes.ts";
 import { readPage } from "./markdown.ts";
 
@@ -16,11 +17,11 @@ describe("the page of tasks", () => {
     const blocks = [...page.matchAll(/^```(\w+)\n(.*?)^```$/gms)];
     await using folder = await openFolder();
     const [admin = 0] = await freePorts(1);
+    await using backend = await startTestUpstream();
     const settings = { admin, token: TOKEN, more: "history: 400d\nforeignKeys: off\n" };
-    const file = await writeConfig(folder, settings);
+    const file = await writeConfig(folder, { ...settings, productionUpstream: backend.port });
     await using gateway = startTollgate(["start", "--config", file]);
-    await gateway.line(({ msg }) => msg === "serving");
-    await writeFile(join(folder.path, "gateway.log"), gateway.stdout());
+    const { urls } = await gateway.line(({ msg }) => msg === "serving");
     const main = `"${process.execPath}" "${join(ROOT, "src/main.ts")}"`;
     const env = { ADMIN_URL: `http://127.0.0.1:${admin}`, TOLLGATE_ADMIN_TOKEN: TOKEN };
     const run = async (script: string) => {
@@ -29,13 +30,25 @@ describe("the page of tasks", () => {
       const { code, stdout, stderr } = await running.exited;
       return { code, said: stdout + stderr };
     };
-    const leak = "tollgate keys create --env production --plan free --json";
-    const leaked = JSON.parse((await run(leak)).said) as { key: string };
+    const issue =
+      "tollgate keys create --env production --plan free --account customer-42 --limit minute=3 --count 2 --json";
+    const [leaked, own] = JSON.parse((await run(issue)).said) as { id: string; key: string }[];
+    assert.ok(leaked && own);
     await writeFile(join(folder.path, "leaked.txt"), leaked.key);
+    for (const { key } of [leaked, leaked, own, own]) {
+      const headers = { Authorization: `Bearer ${key}` };
+      await (
+        await fetch(`${(urls as { production: string }).production}/v1/pets`, { headers })
+      ).text();
+    }
+    await gateway.line(({ code }) => code === "rate_limited");
+    await writeFile(join(folder.path, "gateway.log"), gateway.stdout());
+    const outputs: string[] = [];
     let ran = 0;
     for (const [, language, text = ""] of each(blocks)) {
       if (language === "sh") {
-        const { code, said } = await run(text);
+        const { code, said } = await run(text.replaceAll("k_4fPqX1mZ0aBc", leaked.id));
+        outputs.push(said);
         // Nothing was logged in the month that is asked for: the audit compares nothing, and says so.
         const isEmptyAudit = code === 1 && text.includes("tollgate audit");
         assert.ok(code === 0 || isEmptyAudit, `${text}\n${said}`);
@@ -48,6 +61,7 @@ describe("the page of tasks", () => {
       }
     }
     assert.ok(ran >= 10, `${ran} blocks were run`);
+    assert.ok(outputs.includes("2 units\n"), "the leaked key alone is counted");
     const listed = await run("tollgate accounts list --json");
     for (const account of ["ada", "scoped", "customer-42", "customer-43", "client-test"]) {
       assert.ok(listed.said.includes(`"account":"${account}"`), account);

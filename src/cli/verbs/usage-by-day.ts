@@ -1,5 +1,7 @@
 import { formatCount } from "../../base/messages.ts";
 import { addressHistoryError } from "../../core/keys/find-records.ts";
+import { isAddressName } from "../../core/keys/records.ts";
+import type { UsageReport } from "../../core/keys/usage-reports.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import type { NameError } from "../access/unknown-names.ts";
@@ -27,6 +29,17 @@ function meterColumn(meter: string): string {
 
 export function isByDay(invocation: Invocation): boolean {
   return PERIODS.some(({ name }) => invocation.text(name) !== undefined);
+}
+
+/** Says that the counts are of more than the key that was named; empty if `id` is no key. */
+export function wholeAccountText(
+  id: string | undefined,
+  { account, windows = [] }: Pick<UsageReport, "account"> & Partial<Pick<UsageReport, "windows">>,
+): string {
+  if (id === undefined || id === account || isAddressName(account)) return "";
+  const caps = windows.map(({ window }) => window).filter((window) => window.startsWith("key."));
+  const own = caps.length === 0 ? "" : `, those of ${caps.join(", ")} of this key alone`;
+  return `Key ${id} is of account ${account}: the counts are of all its keys${own}\n`;
 }
 
 type ByDayTerms = {
@@ -61,11 +74,14 @@ export async function usageByDay(
   const asked = { id, environment: invocation.text("env"), plan: invocation.text("plan"), period };
   const json = invocation.flag("json");
   const printer = json ? asJson(terminal) : asRows(invocation, terminal, meters);
+  let whole = "";
   let isFound = false;
   const unbilled = new UnknownOverage();
   const onRows = (rows: readonly DayReport[]) => {
-    if (rows.length === 0) return;
+    const [first] = rows;
+    if (first === undefined) return;
     isFound = true;
+    whole = wholeAccountText(id, first);
     unbilled.note(rows);
     printer.rows(rows);
   };
@@ -85,6 +101,7 @@ export async function usageByDay(
         return fail(terminal, status, `${message}${others}`);
       }
       printer.end(missing);
+      if (!json && !invocation.flag("csv")) terminal.out(whole);
       return unbilled.report(terminal);
     },
   });

@@ -9,7 +9,7 @@ import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
 import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Invocation, type Option, type Verb } from "../framework/verb.ts";
-import { isByDay, PERIODS, READING_COUNTS, usageByDay } from "./usage-by-day.ts";
+import { isByDay, PERIODS, READING_COUNTS, usageByDay, wholeAccountText } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
   { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
@@ -67,7 +67,7 @@ async function usageOfOne(id: string, invocation: Invocation, terminal: Terminal
     say: (report) => {
       if (invocation.flag("json")) return printJson(terminal, report);
       if (invocation.flag("csv")) terminal.out(usageCsv([report]));
-      else terminal.out(usageText(report, terminal));
+      else terminal.out(`${usageText(report, terminal)}${wholeAccountText(id, report)}`);
       return EXIT_OK;
     },
   });

@@ -127,3 +127,31 @@ describe("usage --csv of accounts of which only some have units included", () =>
     assert.deepEqual(await csv(free.account), [columns, ofFree]);
   });
 });
+
+describe("usage of a key", () => {
+  it("says that the counts are of the whole account, in words alone", async () => {
+    await using house = await openAudited({ config: { bans: "off", history: "40d" } });
+    const shop = await house.issue();
+    const capped = await house.issue({ account: shop.account, caps: { day: 50 } });
+    for (const { key } of [shop, shop, capped]) await (await house.ask(key)).text();
+    const usage = async (...args: string[]) => {
+      const said = await runVerb(["usage", ...args, "--config", house.file]);
+      assert.equal(said.status, 0, said.err);
+      return said.out;
+    };
+    const whole = `of account ${shop.account}: the counts are of all its keys`;
+    assert.match(await usage(shop.id), new RegExp(`\n.*Key ${shop.id} is ${whole}\n$`));
+    assert.match(
+      await usage(capped.id),
+      new RegExp(`Key ${capped.id} is ${whole}, those of key\\.day of this key alone\n$`),
+    );
+    assert.match(await usage(capped.id, "--days", "2"), new RegExp(`${capped.id} is ${whole}\n$`));
+    assert.doesNotMatch(await usage(shop.account), /all its keys/);
+    for (const format of ["--json", "--csv"]) {
+      for (const period of [[], ["--days", "2"]]) {
+        const said = await usage(shop.id, format, ...period);
+        assert.equal(said, await usage(shop.account, format, ...period));
+      }
+    }
+  });
+});
