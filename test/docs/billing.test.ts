@@ -108,6 +108,27 @@ it("docs/billing.md: its receiver outlives messages that are cut, too long or no
   );
 });
 
+it("docs/billing.md: without --send its receiver prints each event once, and still sends it later", async () => {
+  await using folder = await openFolder();
+  using stripe = await startBiller(() => 200);
+  const env = { STRIPE_URL: stripe.url, STRIPE_KEY: "sk" };
+  {
+    const { receiver, port } = await startReceiver(folder.path, env);
+    await using _receiver = receiver;
+    for (const account of ["acme", "beta", "gamma"]) await tell(port, account);
+    await eventually(() =>
+      assert.match(JSON.stringify(receiver.lines().at(-1)), /openMeter.*gamma/),
+    );
+    const printed = receiver
+      .lines()
+      .map((line) => /acme|beta|gamma/.exec(JSON.stringify(line))?.[0]);
+    assert.deepEqual(printed.toSorted(), ["acme", "acme", "beta", "beta", "gamma", "gamma"]);
+  }
+  const { receiver } = await startReceiver(folder.path, env, "--send");
+  await using _receiver = receiver;
+  await eventually(() => assert.deepEqual(stripe.accepted, ["acme", "beta", "gamma"]));
+});
+
 it("docs/billing.md: an event that one refuses holds up no other, and goes to nobody twice", async () => {
   await using folder = await openFolder();
   let refused: string | undefined = "gone";
