@@ -41,13 +41,18 @@ describe("the page of tasks", () => {
         await fetch(`${(urls as { production: string }).production}/v1/pets`, { headers })
       ).text();
     }
-    await gateway.line(({ code }) => code === "rate_limited");
+    const refused = await gateway.line(({ code }) => code === "rate_limited");
+    const [minute = ""] = /^.{16}/.exec(new Date(Number(refused.time)).toISOString()) ?? [];
+    const here = (text: string) =>
+      text
+        .replaceAll("k_4fPqX1mZ0aBc", leaked.id)
+        .replace("2026-11-21 14:03", minute.replace("T", " "));
     await writeFile(join(folder.path, "gateway.log"), gateway.stdout());
     const outputs: string[] = [];
     let ran = 0;
     for (const [, language, text = ""] of each(blocks)) {
       if (language === "sh") {
-        const { code, said } = await run(text.replaceAll("k_4fPqX1mZ0aBc", leaked.id));
+        const { code, said } = await run(here(text));
         outputs.push(said);
         // Nothing was logged in the month that is asked for: the audit compares nothing, and says so.
         const isEmptyAudit = code === 1 && text.includes("tollgate audit");
@@ -61,6 +66,9 @@ describe("the page of tasks", () => {
       }
     }
     assert.ok(ran >= 10, `${ran} blocks were run`);
+    const why = outputs.filter((said) => said.startsWith("429 rate_limited "));
+    assert.equal(why.length, 1, outputs.join("\n"));
+    assert.ok(why[0]?.endsWith(`, request ${refused.id}\n`), why[0]);
     assert.ok(outputs.includes("2 units\n"), "the leaked key alone is counted");
     const listed = await run("tollgate accounts list --json");
     for (const account of ["ada", "scoped", "customer-42", "customer-43", "client-test"]) {

@@ -64,7 +64,7 @@ export function explainView({ api, id }) {
     [],
     heading(
       "Explain",
-      "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log.",
+      "Why a request was refused. Its id is X-Request-Id of the answer, and id in the log, where the account and the time find it.",
     ),
     form,
     rule,
