@@ -69,7 +69,7 @@ export const keysRevoke: Verb = {
     if (id === "-" && key === undefined) return EXIT_USAGE;
     return withKeys(invocation, terminal, (keys) => {
       const nowMs = terminal.now();
-      return withEdit(keys, terminal, {
+      const revoked = withEdit(keys, terminal, {
         edit: (records) =>
           key === undefined ? revokeKeys(records, id, nowMs) : revokeByKey(records, key, nowMs),
         say: ({ revoked, one, records }) => {
@@ -79,9 +79,18 @@ export const keysRevoke: Verb = {
           return EXIT_OK;
         },
       });
+      return revoked.catch(tellWorksStill);
     });
   },
 };
+
+/** A ban is not kept in the key file, so it is of use while that cannot be written. */
+function tellWorksStill(cause: unknown): never {
+  const { message } = cause as Error;
+  if (!message.endsWith("nothing was changed")) throw cause;
+  const meanwhile = "The key still works: `bans add ID --for 1d` refuses its account meanwhile";
+  throw new Error(`${message}\n${meanwhile}`, { cause });
+}
 
 type RevokeResult = EditResult<{ readonly revoked: readonly KeyRecord[]; readonly one: boolean }>;
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "vitest";
 import { digestKey } from "../../../src/core/keys/key.ts";
@@ -39,6 +39,21 @@ describe("keys by stdin", () => {
     assert.equal((await keys("no key", "revoke", "-")).status, 64);
     assert.deepEqual(await keys(KEY, "revoke", "-"), unknown);
     assert.equal((await keys(made.key, "find", made.id)).status, 64);
+  });
+
+  it("that cannot be revoked are told to work still, with what refuses them meanwhile", async () => {
+    const made = await create();
+    // A folder in the place of the temporary file is refused even for root.
+    const path = join(folder.path, "data/keys.json");
+    await mkdir(`${path}.tmp`);
+    const { status, out, err } = await keys(made.key, "revoke", "-");
+    assert.deepEqual([status, out], [1, ""]);
+    assert.match(
+      err,
+      /^Cannot write the keys file .*: nothing was changed\nThe key still works: `bans add ID --for 1d` refuses its account meanwhile\n$/,
+    );
+    await rm(`${path}.tmp`, { recursive: true });
+    assert.equal((await keys(made.key, "revoke", "-")).out, `Key ${made.id} is revoked\n`);
   });
 
   it("as an argument of any verb are wrong usage, and stand nowhere in what is said", async () => {

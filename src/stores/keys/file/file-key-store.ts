@@ -181,7 +181,8 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const id = this.#id ?? newRecordsId();
     const text = encodeKeyFile(records, damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {
-      throw new Error(`Cannot write the keys file ${path}: ${fileErrorMessage(cause)}`, { cause });
+      const why = `${fileErrorMessage(cause)}: nothing was changed`;
+      throw new Error(`Cannot write the keys file ${path}: ${why}`, { cause });
     });
     this.#id = id;
     this.#losses.written();

@@ -195,7 +195,10 @@ describe("The file of keys on disk", () => {
     const before = await readFile(path, "utf8");
     // A directory in the place of the temporary file: refused even for root.
     await mkdir(`${path}.tmp`);
-    await assert.rejects(add(store, record("k_2")), /Cannot write the keys file .*directory/i);
+    await assert.rejects(
+      add(store, record("k_2")),
+      /Cannot write the keys file .*directory.*: nothing was changed$/i,
+    );
     assert.deepEqual([await readFile(path, "utf8"), store.records().keys.length], [before, 1]);
     await rm(`${path}.tmp`, { recursive: true });
     await add(store, record("k_2"));
