@@ -52,7 +52,9 @@ export function newKeysError(wanted: NewKeys, context: KeyContext): string | und
   const { environment, plan, account, expiresInMs, count = 1 } = wanted;
   if (environment !== undefined && keyTagOf(context, environment) === undefined) {
     const known = context.environments.map(({ name }) => name).join(", ");
-    return `Cannot issue a key for environment ${quoteValue(environment)} as it is unknown: expected ${known}`;
+    const unknown = `Cannot issue a key for environment ${quoteValue(environment)} as it is unknown: expected ${known}`;
+    const also = planError(plan, context);
+    return also === undefined ? unknown : `${unknown}. ${also}`;
   }
   if (account !== undefined && !isId(account)) {
     return `Cannot use the account ${quoteValue(account)}: an ID is 1 to 64 of A-Z a-z 0-9 . _ -, and not . or ..`;

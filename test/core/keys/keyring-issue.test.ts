@@ -112,6 +112,11 @@ describe("Issuing keys", () => {
       { plan: "gold" },
       /"gold" as it is unknown: expected free, pro, enterprise/,
     ],
+    [
+      "an unknown environment and an unknown plan, both told,",
+      { environment: "prod", plan: "gold" },
+      /environment "prod" as it is unknown: expected production, staging\. Cannot use plan "gold" as it is unknown/,
+    ],
     ["a custom plan without a limit", { plan: "enterprise" }, /enterprise without a limit/],
     [
       "a custom plan without a window, whatever may be under way at once",
