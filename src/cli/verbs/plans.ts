@@ -32,16 +32,18 @@ const list: Verb = {
     withKeys(invocation, terminal, async (keys, { config }) => {
       const plans = plansReport(config, keys.records().accounts);
       if (invocation.flag("json")) return printJson(terminal, plans);
+      const hasIncluded = plans.some(({ included }) => included.length > 0);
       const rows = plans.map((row) => [
         row.plan,
         [row.custom ? "agreed per account" : worded(row.limits), ...wordedMeters(row)].join(" "),
+        ...(hasIncluded ? [worded(row.included)] : []),
         worded(row.observe),
         row.concurrent ?? "-",
         row.accounts,
       ]);
-      terminal.out(
-        formatTable(terminal, ["PLAN", "LIMITS", "OBSERVED", "CONCURRENT", "ACCOUNTS"], rows),
-      );
+      const included = hasIncluded ? ["INCLUDED"] : [];
+      const names = ["PLAN", "LIMITS", ...included, "OBSERVED", "CONCURRENT", "ACCOUNTS"];
+      terminal.out(formatTable(terminal, names, rows));
       return EXIT_OK;
     }),
 };

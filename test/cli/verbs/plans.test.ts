@@ -321,4 +321,15 @@ describe("plans list", () => {
       /free +minute=60 tokens\.minute=900 tokens\.month=5000 rows=unlimited +hour=9 +5 +0$/m,
     );
   });
+
+  it("tells the units that plans include, if any plan does", async () => {
+    await using folder = await openFolder();
+    const more = "history: 62d\n";
+    const free = "{ month: 5000, included: { month: 1000 } }";
+    const file = await writeConfig(folder, { free, more });
+    const { out } = await runVerb(["plans", "list", "--config", file]);
+    assert.match(out, /^PLAN +LIMITS +INCLUDED +OBSERVED +CONCURRENT +ACCOUNTS\n/);
+    assert.match(out, /^free +month=5000 +month=1000 +- +- +0$/m);
+    assert.match(out, /^pro +minute=300 day=10000 +- +- +- +0$/m);
+  });
 });

@@ -110,10 +110,10 @@ Strikes: 0; not banned
   it("the plans with what they limit, observe and hold at once, and who is on them", async () => {
     await says(
       ["plans", "list"],
-      `PLAN    LIMITS              OBSERVED  CONCURRENT  ACCOUNTS
-free    minute=2 day=1000   hour=1    -                  1
-pro     month=200           -         7                  1
-agreed  agreed per account  -         -                  0
+      `PLAN    LIMITS              INCLUDED  OBSERVED  CONCURRENT  ACCOUNTS
+free    minute=2 day=1000   -         hour=1    -                  1
+pro     month=200           month=2   -         7                  1
+agreed  agreed per account  -         -         -                  0
 `,
     );
   });
