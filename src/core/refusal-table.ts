@@ -132,6 +132,7 @@ export const REFUSALS = {
     fields: [],
     message: "The request body is larger than this gateway accepts",
     when: "The body is over bodyBytes, by its length or as it came",
+    note: "the message names bodyBytes",
   },
   uri_too_long: {
     status: 414,

@@ -168,8 +168,14 @@ export function validateBody(
   if (BODILESS.has(head.method) || (head.method === "DELETE" && !deleteBody)) {
     return refuse("bad_request", `a body on ${head.method}`);
   }
-  if (head.framing !== "chunked" && head.framing > bodyBytes) return refuse("body_too_large");
+  if (head.framing !== "chunked" && head.framing > bodyBytes) {
+    return refuse("body_too_large", undefined, { message: bodyTooLargeMessage(bodyBytes) });
+  }
   return accept(head);
+}
+
+export function bodyTooLargeMessage(bodyBytes: number): string {
+  return `The request body is larger than the ${bodyBytes} bytes that this gateway accepts here`;
 }
 
 /**

@@ -1,3 +1,4 @@
+import { bodyTooLargeMessage } from "../../core/http/head.ts";
 import type { ClientConnection } from "../../http1/client/client-connection.ts";
 import type { BodySink } from "../../http1/server/incoming-request.ts";
 import type { Exchange } from "../exchange/exchange.ts";
@@ -10,6 +11,7 @@ import { countForwardedBytes } from "../runtime/memory.ts";
 export class RequestBody implements BodySink {
   readonly #exchange: Exchange;
   readonly #elapsed: () => number;
+  readonly #bytesMax: number;
   #bytesLeft: number;
   #connection: ClientConnection | undefined;
   #over = false;
@@ -24,6 +26,7 @@ export class RequestBody implements BodySink {
   constructor(exchange: Exchange, bytesMax: number, elapsed: () => number) {
     this.#exchange = exchange;
     this.#elapsed = elapsed;
+    this.#bytesMax = bytesMax;
     this.#bytesLeft = bytesMax;
     exchange.request.hold();
   }
@@ -71,6 +74,7 @@ export class RequestBody implements BodySink {
       this.#exchange.onRequestError({
         code: "body_too_large",
         why: "the body went on past the limit",
+        message: bodyTooLargeMessage(this.#bytesMax),
       });
     } else if (this.#pieces.push(chunk) === 1) {
       queueMicrotask(this.#send);

@@ -35,6 +35,16 @@ test("a body badly chunked after it was forwarded: 400, charged, never complete 
   assert.deepEqual([house.lines.at(-1)?.charged, house.lines.at(-1)?.forwards], [1, 1]);
 });
 
+test("a 413 names the bytes that are accepted, by the length of the body and as it came", async () => {
+  const message = "The request body is larger than the 4096 bytes that this gateway accepts here";
+  const long = await sendRequest(house.port, { key, method: "POST", body: "x".repeat(4_097) });
+  assert.deepEqual([long.status, errorOf(long).message], [413, message]);
+  await using client = await openClient(house.port);
+  client.write(chunked([4_096, 1]));
+  const [came] = (await client.responses(["POST"])) as [RawResponse];
+  assert.deepEqual([came.status, errorOf(came).message], [413, message]);
+});
+
 test("why a body is not forwarded to its end is told in words, and not by the code of its refusal", async () => {
   house.backend.answer(() => {});
   for (const [rest, reason] of [
