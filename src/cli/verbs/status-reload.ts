@@ -152,7 +152,7 @@ function insteadOf(status: number | undefined): string {
   return status === undefined || status === 403 ? `\n${INSTEAD}` : "";
 }
 
-/** A gateway waits up to 5 s for each worker in turn, and for one that starts up to a minute. */
+/** A gateway waits for each answer of its workers up to 5 s, and for one that starts up to a minute. */
 const RELOADED_MS_MAX = 90_000;
 
 /** The status of a gateway's answer that names each mistake of its file. */

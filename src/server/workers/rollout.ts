@@ -77,11 +77,12 @@ async function judge(
 }
 
 /**
- * Asks all workers at once whether they answer, because several that stand still would be found late
- * one after the other. A worker that does not answer is not sent the configuration.
+ * Asks the others at once whether they answer while the first one judges, because several that stand
+ * still would be found late one after the other. One that does not answer gets no configuration.
  */
 function applier(config: Config, pool: RolloutPool): Apply {
-  const answered = new Map([...pool.members].map((worker) => [worker, worker.answered()]));
+  const [, ...others] = pool.members;
+  const answered = new Map(others.map((worker) => [worker, worker.answered()]));
   for (const one of answered.values()) one.catch(() => {});
   return (worker) => apply(config, worker, { pool, answered: answered.get(worker) });
 }

@@ -28,6 +28,14 @@ export const ENDS_AT_RELOAD = {
   NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(ENDS)}`,
 };
 
+const TELLS_QUESTIONS = `process.on("message", ({ report, reload }) => {
+  if (report || reload) process.stdout.write((report ? "report" : "reload") + " heard\\n");
+});`;
+/** The variables of a worker that writes a line for each question about a reload. */
+export const TELLS_EACH_QUESTION = {
+  NODE_OPTIONS: `--import data:text/javascript,${encodeURIComponent(TELLS_QUESTIONS)}`,
+};
+
 /**
  * A pool of workers, by default of one, on a real Redis. `killed` ends the worker and waits for the
  * next one. Pools of one process that are open at once need ports of their own: of port 0 they all

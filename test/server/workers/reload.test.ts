@@ -12,7 +12,7 @@ import { isAlive } from "../../support/is-alive.ts";
 import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { type Crew, get, issueKeys, openCrew, startLoad } from "./kit.ts";
-import { ENDS_AT_RELOAD, openPoolOn } from "./pool.ts";
+import { ENDS_AT_RELOAD, openPoolOn, TELLS_EACH_QUESTION } from "./pool.ts";
 
 const PATH = "/v1/animals";
 let redis: TestRedis;
@@ -164,6 +164,20 @@ describe("a reload of several processes", () => {
     await eventually(() => assert.equal(pids.length, 6));
     await get(`${pool.urls.production}/v1/animals`, "no key");
     await eventually(() => assert.match(lines.join(""), /"msg":"request"/));
+  });
+
+  it("asks the one that judges nothing before, because a slow one would take twice as long", async () => {
+    await using house = await openPoolOn(redis, { count: 2, variables: TELLS_EACH_QUESTION });
+    const { pool, lines, config } = house;
+    const heard = () =>
+      lines
+        .join("")
+        .match(/^(report|reload) heard$/gm)
+        ?.toSorted();
+    assert.equal((await pool.reload(config)).applied, true);
+    await eventually(() =>
+      assert.deepEqual(heard(), ["reload heard", "reload heard", "report heard"]),
+    );
   });
 
   it("replaces none of them where the process that asks stood still, or the whole machine", async () => {
