@@ -10,7 +10,7 @@ import {
 
 /** The connection that a request prefers after it has been tried already. */
 export type PickPreference = {
-  /** Whether the request may be sent again after it was lost: it is a trial that costs nothing. */
+  /** Whether it is a GET or HEAD that was not sent again yet, whose loss in a trial costs least. */
   readonly isRepeatable: boolean;
   /** Takes only a connection that has carried no request yet: it cannot have died of old age. */
   readonly freshOnly: boolean;
@@ -26,7 +26,7 @@ const ANY: PickPreference = {
   unreachable: new Set(),
   avoided: undefined,
 };
-/** A trial waits so long for a request that may be sent again; then the next one of any kind is it. */
+/** A trial waits so long for a repeatable request; then the next one of any kind is it. */
 const TRIAL_WAIT_MS = 1_000;
 
 /**
@@ -213,14 +213,15 @@ export class UpstreamPool {
     return best;
   }
 
-  /** The lowest rank is chosen first: on trial, in service, to be avoided, out of service. */
+  /**
+   * The lowest rank is chosen first: on trial, in service, to be avoided, connected to but not yet
+   * for this request, out of service.
+   */
   #rankOf(upstream: Upstream, { isRepeatable, avoided }: PickPreference): number {
     const { trial, trialDueMs, out } = upstream;
-    if (upstream === avoided) return out ? 4 : 2;
-    if (trial === "due" && (isRepeatable || this.options.elapsed() >= trialDueMs + TRIAL_WAIT_MS)) {
-      return 0;
-    }
-    return out ? 3 : 1;
+    if (upstream === avoided) return out ? 5 : 2;
+    if (trial !== "due") return out ? 4 : 1;
+    return isRepeatable || this.options.elapsed() >= trialDueMs + TRIAL_WAIT_MS ? 0 : 3;
   }
 }
 

@@ -131,6 +131,18 @@ describe("several upstreams", () => {
     assert.equal(take(pool.upstreams, post).upstream.origin, backend.origin);
   });
 
+  it("get a POST that finds none in service where a connection worked, before one that is away", async () => {
+    await using backend = await startTestUpstream();
+    await using pool = poolOf([A, backend.origin, B]);
+    for (const origin of [A, backend.origin]) fail(pool.upstreams, origin, 5);
+    pool.clock.ms = 1_000;
+    pool.upstreams.probe();
+    await eventually(() => assert.equal(pool.upstreams.all[1]?.trial, "due"));
+    const post = new RetryPolicy("POST", 0, () => 0);
+    post.unreachable = new Set(pool.upstreams.all.slice(2));
+    assert.equal(take(pool.upstreams, post).upstream.origin, backend.origin);
+  });
+
   it("give the trial to the next request, where the client of the first one left", async () => {
     await using backend = await startTestUpstream();
     await using pool = poolOf([backend.origin, B]);
