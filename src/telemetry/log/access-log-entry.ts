@@ -110,7 +110,7 @@ export const ACCESS_LOG_FIELDS: Readonly<
   cost: { meaning: "Units that the request costs", absent: "`decision` is `none`" },
   strikes: {
     meaning:
-      "Strikes of the account after it; with `by: memory` as the worker [knows](store.md#known-refusals) them, so it may be lower than in the store",
+      "Strikes of the account after it; with `by: memory` as the worker [knows](store.md#known-refusals) them; the store may have another number",
     absent: "as `decidedAt`",
   },
   config: { meaning: "The first 8 digits of the configuration's hash", absent: "as `env`" },
