@@ -29,3 +29,22 @@ it("the pauses between rounds are 100 ms, and the last ends when the time of con
   }
   assert.deepEqual(pauses, [100, 100, 50]);
 });
+
+it("a GET whose handshakes are refused after it was sent is sent to one more upstream, and a POST to none", () => {
+  const [first, second] = ["http://192.0.2.1", "http://192.0.2.2"].map(
+    (origin) => ({ origin }) as Upstream,
+  );
+  const refused = {
+    ...LOSS,
+    sent: true,
+    why: "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
+  } as const;
+  const pool = { hasOther: () => true } as unknown as UpstreamPool;
+  const get = new RetryPolicy("GET", 0, () => 0);
+  assert.equal(get.isRepeatable, true);
+  assert.equal(get.nextAttempt(pool, first as Upstream, refused), "unreached");
+  assert.equal(get.isRepeatable, false, "it is no trial any more");
+  assert.equal(get.nextAttempt(pool, second as Upstream, refused), undefined);
+  const post = new RetryPolicy("POST", 0, () => 0);
+  assert.equal(post.nextAttempt(pool, first as Upstream, refused), undefined);
+});

@@ -127,6 +127,9 @@ describe("several upstreams", () => {
     await due(3_000);
     pool.clock.ms = 3_999;
     assert.equal(take(pool.upstreams, post).upstream.origin, B);
+    const elapsed = () => 3_999;
+    await using after = poolOf([backend.origin, B], { elapsed }, pool.upstreams);
+    assert.equal(take(after.upstreams, post).upstream.origin, B, "a reload changes nothing of it");
     pool.clock.ms = 4_000;
     assert.equal(take(pool.upstreams, post).upstream.origin, backend.origin);
   });
