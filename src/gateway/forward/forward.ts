@@ -1,9 +1,7 @@
 import { clientResponseFields } from "../../core/http/forwarded-fields.ts";
 import { gatewayFields, replacedFields } from "../../core/http/gateway-fields.ts";
 import { hasBody } from "../../core/http/head.ts";
-import type { AnswerReader } from "../../core/meters/answer-reader.ts";
 import { isUpstreamFault, type Refusal } from "../../core/refusal.ts";
-import { recycleBuffer } from "../../http1/client/buffer-pool.ts";
 import type { ClientConnection, ResponseHandler } from "../../http1/client/client-connection.ts";
 import type { RequestFailure } from "../../http1/client/outgoing-request.ts";
 import type { ResponseHead } from "../../http1/client/response-parser.ts";
@@ -12,28 +10,21 @@ import type { UpstreamSpan } from "../../telemetry/tracing/tracing.ts";
 import type { ForwardHandler } from "../exchange/exchange.ts";
 import { meterCharges, readAnswerHead } from "../exchange/metered-answer.ts";
 import { warnOfFilesShortage } from "../runtime/files-shortage.ts";
-import { countForwardedBytes } from "../runtime/memory.ts";
 import { closeIfDraining, failExchange } from "../stages/reply.ts";
 import { settleMeters } from "../stages/settle.ts";
 import type { Upstream, UpstreamConnection } from "../upstreams/upstream.ts";
-import { endInBatch } from "./end-in-batch.ts";
 import { RequestBody } from "./request-body.ts";
+import { ResponseBody } from "./response-body.ts";
 import { RetryPolicy } from "./retry-policy.ts";
 import { type ForwardContext, startUpstreamSpan, upstreamRequest } from "./upstream-request.ts";
 import {
   EarlyHints,
   endReason,
   failureRefusal,
-  isSmall,
   validateFieldCount,
   validateResponse,
 } from "./upstream-response.ts";
 
-/**
- * After so many bytes of one metered answer the other connections have their turn. A socket gives up
- * to 2.6 MB at once, and to read them takes longer than to pass them on.
- */
-const METERED_TURN_BYTES = 65_536;
 /** A body that brought nothing for so long may have stalled. */
 const FLOWING_MS = 1_000;
 const NEVER_SENT =
@@ -55,16 +46,8 @@ class Forward implements ForwardHandler, ResponseHandler {
   #body: RequestBody | undefined;
   /** Whether the client waits for a 100 before it sends the body. */
   #owesContinue = false;
-  /** Reads from the answer what the request used. */
-  #answerReader: AnswerReader | undefined;
-  /** The bytes that it read since it last left the others their turn. */
-  #turnBytes = 0;
+  #responseBody: ResponseBody | undefined;
   #stopWaiting: () => void = nothing;
-  /** A small body that arrives in one piece is sent in one write with its head. */
-  #wholeBytes = -1;
-  #whole: Buffer | undefined;
-  /** The pieces of one read are sent together. */
-  #pieces: Buffer[] = [];
 
   constructor(context: ForwardContext) {
     const { service, gateway, head } = context;
@@ -166,27 +149,24 @@ class Forward implements ForwardHandler, ResponseHandler {
   onData(piece: Buffer): void {
     const { gateway, exchange } = this.#context;
     exchange.addBodyBytes(piece.length, gateway.elapsed());
-    if (piece.length === this.#wholeBytes) {
-      this.#answerReader?.read(piece);
-      this.#whole = piece;
-    } else this.#pieces.push(piece);
+    this.#responseBody?.add(piece);
   }
 
   onReadEnd(): void {
     const { gateway, exchange } = this.#context;
     // A body that is available is sent with the head. A later body must not delay the head.
-    if (this.#pieces.length === 0) exchange.response.flush();
-    if (!this.#writePieces()) {
+    const body = this.#responseBody;
+    if (body === undefined || body.isEmpty) exchange.response.flush();
+    if (body?.write() === false) {
       this.#connection?.pause();
       exchange.wait("reader", gateway.elapsed());
-    } else if (this.#turnBytes >= METERED_TURN_BYTES) this.#yieldTurn();
+    } else if (body?.endTurn()) this.#yieldTurn();
   }
 
   /** Leaves what has arrived to the next turn of the event loop. */
   #yieldTurn(): void {
     const { exchange } = this.#context;
     const connection = this.#connection;
-    this.#turnBytes = 0;
     connection?.pause();
     setImmediate(() => {
       if (connection === this.#connection && exchange.waiting !== "reader") connection?.resume();
@@ -195,36 +175,26 @@ class Forward implements ForwardHandler, ResponseHandler {
 
   onEnd(): void {
     const { service, exchange, gateway } = this.#context;
-    this.#readLast();
+    const body = this.#responseBody as ResponseBody;
+    body.readLast();
     exchange.completeAnswer();
     const isMetered = exchange.meters.length > 0;
     if (isMetered) settleMeters(gateway, exchange, meterCharges(exchange));
-    else this.#writePieces();
+    else body.write();
     this.#span?.end();
     service.upstreams.health.delivered((this.#connection as UpstreamConnection).upstream);
     this.#body?.stop();
     exchange.settle(gateway.elapsed());
     this.#releaseConnection();
     // The settlement leaves ahead of the bytes by which the client knows that the answer is whole.
-    if (isMetered) setImmediate(() => this.#endMetered());
-    else endInBatch(exchange.response, this.#whole);
-  }
-
-  /** Reads the last bytes of a metered answer before they are sent, because they may tell its use. */
-  #readLast(): void {
-    for (const piece of this.#pieces) this.#answerReader?.read(piece);
-    this.#answerReader = undefined;
-  }
-
-  #endMetered(): void {
-    this.#writePieces();
-    this.#context.exchange.response.end(this.#whole?.toString("latin1"));
+    if (isMetered) setImmediate(() => body.endMetered());
+    else body.end();
   }
 
   onFailure(failure: RequestFailure): void {
     const { service, exchange } = this.#context;
     const { upstream } = this.#connection as UpstreamConnection;
-    this.#writePieces();
+    this.#responseBody?.write();
     const again = this.#retryPolicy.nextAttempt(service.upstreams, upstream, failure);
     const refusal = failureRefusal(failure);
     this.#span?.end(refusal.code);
@@ -342,23 +312,6 @@ class Forward implements ForwardHandler, ResponseHandler {
     if (connection !== undefined) this.#context.service.upstreams.release(connection);
   }
 
-  /** Returns false if the client must take bytes first. */
-  #writePieces(): boolean {
-    const pieces = this.#pieces;
-    const [first] = pieces;
-    if (first === undefined) return true;
-    const { response } = this.#context.exchange;
-    const whole = pieces.length === 1 ? first : Buffer.concat(pieces);
-    this.#pieces = [];
-    const takesMore = response.write(whole);
-    if (this.#answerReader !== undefined) {
-      this.#answerReader.read(whole);
-      this.#turnBytes += whole.length;
-    }
-    if (!response.isFlushed || !recycleBuffer(whole)) countForwardedBytes(whole.length);
-    return takesMore;
-  }
-
   /**
    * Sends the upstream's final head, with the gateway's fields in place of the upstream's
    * (docs/reference/edge.md#response-fields).
@@ -366,7 +319,7 @@ class Forward implements ForwardHandler, ResponseHandler {
   #sendHead({ status, rawHeaders, framing }: ResponseHead): void {
     const { gateway, exchange, service } = this.#context;
     const { response, request } = exchange;
-    this.#answerReader = readAnswerHead(
+    const answerReader = readAnswerHead(
       exchange,
       { status, rawHeaders },
       service.limits.meteredBytes,
@@ -376,7 +329,7 @@ class Forward implements ForwardHandler, ResponseHandler {
     const theirs = clientResponseFields(rawHeaders, { replaced: replacedFields(exchange), status });
     const promisedBytes = typeof framing === "number" ? framing : -1;
     exchange.startResponse(promisedBytes, gateway.elapsed());
-    if (isSmall(promisedBytes)) this.#wholeBytes = promisedBytes;
+    this.#responseBody = new ResponseBody(response, promisedBytes, answerReader);
     response.writeHead(status, gatewayFields(exchange, theirs));
   }
 }
