@@ -71,7 +71,8 @@ function windowBalance(
     return { ...accountRef, window, ...units, verdict: "not compared", why: UNDESCRIBED };
   }
   const isChanged = !ofPlan(plan) && incidents.mayHaveBegun(window, accountId(accountRef), period);
-  const isAway = incidents.isAway(accountRef, period, alive);
+  const away = incidents.awayIn(accountRef, period, alive);
+  const isAway = away.some(({ toMs }) => toMs === Number.POSITIVE_INFINITY);
   // No open charge tells its operation or its key.
   const isOfAll = keys === undefined && !isOfOperation;
   // A window that came with another plan or configuration lacks what was decided before.
@@ -97,7 +98,8 @@ function windowBalance(
     unsettled: unsettledAtResets(sum, accountRef, incidents),
     fewer: incidents.hasForgotten(accountRef, period) ? [] : changes,
   };
-  const fewer = isAway ? [...evidence.fewer, ...fewerByOutage(evidence)] : evidence.fewer;
+  const lacking = away.length > 0 ? fewerByOutage(evidence, isAway ? AWAY : KILLED_AWAY) : [];
+  const fewer = [...evidence.fewer, ...lacking];
   return { ...accountRef, window, ...judge({ ...evidence, fewer }) };
 }
 
@@ -118,20 +120,21 @@ function fewerByOwnLimit(
 
 const OWN_LIMIT = "the account was changed, which may have added the window";
 
-/** While a gateway is away, the store may lack what was charged since. */
-function fewerByOutage(evidence: Evidence): CountTolerance[] {
+/** The store may lack what was charged while a gateway was away that has not charged it yet. */
+function fewerByOutage(evidence: Evidence, away: string): CountTolerance[] {
   const { sum, lost, settlementLost = 0, unsettled = 0, fewer } = evidence;
-  const since = Number.isFinite(sum.awayFromMs) ? sum.sinceAway : sum.charged;
-  const units = since + lost + settlementLost + unsettled;
+  const untold = sum.away.length > 0 ? sum.whileAway : sum.charged;
+  const units = untold + lost + settlementLost + unsettled;
   const all = sum.charged;
   const lacking = [
-    { from: all, to: all, why: AWAY },
-    ...fewer.map((one) => ({ ...one, why: `${one.why}, and ${AWAY}` })),
+    { from: all, to: all, why: away },
+    ...fewer.map((one) => ({ ...one, why: `${one.why}, and ${away}` })),
   ];
-  return lacking.map((one) => ({ ...one, from: one.from - units }));
+  return lacking.map((one) => ({ ...one, from: one.from - units, hasTold: true }));
 }
 
 const AWAY = "a gateway is away from the store";
+const KILLED_AWAY = "a gateway ended while the store was away";
 
 /** The plan and the configuration of today may be other than those of all lines. */
 function withPresent(

@@ -56,8 +56,16 @@ export type Evidence = {
   readonly fewer: readonly CountTolerance[];
 };
 
-/** The store may have at least `from` and at most `to` units, because of `why`. */
-export type CountTolerance = { readonly from: number; readonly to: number; readonly why: string };
+/**
+ * The store may have at least `from` and at most `to` units, because of `why`. `hasTold`: `from` is
+ * lower by what lines tell as lost.
+ */
+export type CountTolerance = {
+  readonly from: number;
+  readonly to: number;
+  readonly why: string;
+  readonly hasTold?: boolean;
+};
 
 /** "1 unit was", "2 units were". */
 export function unitsWere(units: number): string {
@@ -91,8 +99,8 @@ export function judge(evidence: Evidence): BalanceVerdict {
     if (whys.length > 0) return explained(whys.join(", "));
     return { ...told, open, drift: 0, verdict: "matched" };
   }
-  const whys = unitsExplained(evidence, Math.max(over, under), over > 0);
-  if (whys !== undefined) return explained(whys);
+  const { whys, left } = unitsExplained(evidence, Math.max(over, under), over > 0);
+  if (left === 0) return explained(whys.join(", "));
   if (over > 0) {
     if (killed !== undefined) return explained(`${formatCount(over, "unit")} more: ${killed}`);
     if (gap !== undefined) return { ...told, open, drift: 0, verdict: "not compared", why: gap };
@@ -101,26 +109,26 @@ export function judge(evidence: Evidence): BalanceVerdict {
   const fewer = evidence.fewer.find(({ from, to }) => {
     return all >= from + openLeast && all <= to + openMost;
   });
-  if (fewer !== undefined) return explained(`${formatCount(under, "unit")} fewer: ${fewer.why}`);
-  if (under <= lost)
-    return explained(`${formatCount(under, "unit")} fewer: gateways told lost charges`);
+  if (fewer !== undefined) {
+    const [told, units] = fewer.hasTold === true ? [whys, left] : [[], under];
+    return explained([...told, `${formatCount(units, "unit")} fewer: ${fewer.why}`].join(", "));
+  }
+  if (under <= lost) return explained(`${formatCount(under, "unit")} fewer: ${TOLD_LOST}`);
   if (evidence.mayLackReset === true)
     return { ...told, open, drift: 0, verdict: "not compared", why: LACKS_RESETS };
   return { ...told, open, drift: -under, verdict: "drift" };
 }
 
 const LACKS_RESETS = "the logs lack changes of commands, and a reset may be one of them";
+const TOLD_LOST = "gateways told lost charges";
 const CHANGED_CAP = "the cap of the key was changed in the window";
 
-/**
- * Why units differ, those that lines name first, because a line tells the cause. Undefined if that
- * does not explain all of them.
- */
+/** Why units differ as far as lines name them, and the units that are left. */
 function unitsExplained(
-  { sum, uncertain, settlementLost = 0, unsettled = 0 }: Evidence,
+  { sum, uncertain, lost, settlementLost = 0, unsettled = 0 }: Evidence,
   difference: number,
   hasMore: boolean,
-): string | undefined {
+): { readonly whys: readonly string[]; readonly left: number } {
   const differ = (units: number, why: string) => {
     return `a difference of ${formatCount(units, "unit")}: ${why}`;
   };
@@ -136,7 +144,10 @@ function unitsExplained(
   take(settlementLost, (units) => differ(units, "told as settlement_lost"));
   const reset = "the window was reset while answers were under way";
   take(unsettled, (units) => differ(units, reset));
-  return left === 0 ? whys.join(", ") : undefined;
+  // Lost units of a meter have no number, so they are the last resort.
+  const named = hasMore || !Number.isFinite(lost) ? 0 : lost;
+  take(named, (units) => `${formatCount(units, "unit")} fewer: ${TOLD_LOST}`);
+  return { whys, left };
 }
 
 /** The most configurations one after the other that may lack a window, unless all but one do. */

@@ -192,27 +192,23 @@ export class Incidents {
     return this.#away.size > 0;
   }
 
-  /** Whether some gateway was still in an outage as `awayFrom` has it. */
-  isAway(accountRef: AccountRef, period: Period, alive: number): boolean {
-    return this.awayFrom(accountRef, period, alive) !== undefined;
-  }
-
   /**
-   * When the first outage of the account's bucket began in which some gateway still was at the end of
-   * the logs, or of its own life: a process that was killed lacks no charges of later periods.
-   * Undefined if there is none. See `LoggedProcesses.killed` for `alive`.
+   * The outages of the account's bucket in which some gateway still was at the end of the logs, without
+   * an end, or as it was killed, until then: what is charged later is not lost with it. Only those of
+   * the period, longer by what clocks differ. See `LoggedProcesses.killed` for `alive`.
    */
-  awayFrom(accountRef: AccountRef, period: Period, alive: number): number | undefined {
+  awayIn(accountRef: AccountRef, period: Period, alive: number): Period[] {
     const killed = this.processes.killed(alive);
-    const away = [...this.#away.values()].filter(({ gateway, bucket, sinceMs, process }) => {
-      if (sinceMs >= period.toMs || !isOf(accountRef, bucket)) return false;
-      // It may have been away before it began to serve.
-      const isIts = (each: LoggedProcess) => gateway !== undefined && each.gateway === gateway;
-      const over = killed.find((each) => each === process || isIts(each));
-      return over === undefined || over.lastMs + CLOCK_MS >= period.fromMs;
-    });
-    if (away.length === 0) return undefined;
-    return Math.min(...away.map(({ sinceMs }) => sinceMs)) - CLOCK_MS;
+    return [...this.#away.values()]
+      .filter(({ bucket }) => isOf(accountRef, bucket))
+      .map(({ gateway, sinceMs, process }) => {
+        // It may have been away before it began to serve.
+        const isIts = (each: LoggedProcess) => gateway !== undefined && each.gateway === gateway;
+        const over = killed.find((each) => each === process || isIts(each));
+        const lastMs = over?.lastMs ?? Number.POSITIVE_INFINITY;
+        return { fromMs: sinceMs - CLOCK_MS, toMs: Math.max(sinceMs, lastMs) + CLOCK_MS };
+      })
+      .filter(({ fromMs, toMs }) => fromMs + CLOCK_MS < period.toMs && toMs >= period.fromMs);
   }
 
   /**

@@ -22,10 +22,10 @@ export type PeriodSum = {
   reset: number;
   /** When an operator did so, by the store's clock. */
   readonly resetsMs: number[];
-  /** When the first outage began that goes on; infinite if none is known. */
-  awayFromMs: number;
-  /** Units of lines that were written since then. */
-  sinceAway: number;
+  /** The outages in which gateways still are or were killed, as far as they are known. */
+  away: readonly Period[];
+  /** Units of lines that were written in one of them. */
+  whileAway: number;
   /** Units by which the requests of a meter used more or less than they held. */
   readonly settling: SettlingUnits;
   /** Units by plan and configuration of their lines. */
@@ -51,8 +51,8 @@ type MeterDays = {
   readonly lost: Map<number, number>;
 };
 
-/** When the first outage of an account in a period began that goes on; undefined if there is none. */
-export type AwayFrom = (accountRef: AccountRef, period: Period) => number | undefined;
+/** The outages of an account in a period in which gateways still are or were killed. */
+export type AwayIn = (accountRef: AccountRef, period: Period) => readonly Period[];
 
 /**
  * The charges in logs, by account: in the windows that were current when the store was asked, and
@@ -67,13 +67,13 @@ export class Ledger {
   constructor(
     counts: readonly CountReport[],
     environments: Config["environments"],
-    awayFrom: AwayFrom = () => undefined,
+    awayIn: AwayIn = () => [],
   ) {
     for (const each of counts) {
       const { windows } = this.#add(each.environment, each.account, each);
       for (const { window, from } of each.windows) {
-        const fromMs = awayFrom(each, { fromMs: from, toMs: each.at + 1 });
-        if (fromMs !== undefined) sumOf(windows, window).awayFromMs = fromMs;
+        const away = awayIn(each, { fromMs: from, toMs: each.at + 1 });
+        if (away.length > 0) sumOf(windows, window).away = away;
       }
     }
     this.#operations = operationsOf(environments);
@@ -186,7 +186,7 @@ export class Ledger {
 
 export function newSum(): PeriodSum {
   const units = { charged: 0, atEdge: 0, former: 0, reset: 0, resetsMs: [] };
-  const away = { awayFromMs: Number.POSITIVE_INFINITY, sinceAway: 0 };
+  const away = { away: [], whileAway: 0 };
   return { ...units, ...away, settling: new SettlingUnits(), plans: new Map(), configs: new Map() };
 }
 
@@ -242,7 +242,8 @@ function addLine(
   if (decidedAt === askedMs) sum.atEdge += units;
   else sum.charged += units;
   // A meter is charged as its answer ends, which is when the line is written.
-  if (line.time >= sum.awayFromMs) sum.sinceAway += units;
+  const isAway = sum.away.some(({ fromMs, toMs }) => line.time >= fromMs && line.time <= toMs);
+  if (isAway) sum.whileAway += units;
   sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
   const terms = sum.configs.get(config) ?? { units: 0, firstMs: decidedAt, lastMs: decidedAt };
   terms.units += units;

@@ -30,7 +30,7 @@ import {
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
 import { isWindow, windowBalances } from "../logs/audit-windows.ts";
-import { type AwayFrom, Ledger } from "../logs/ledger.ts";
+import { type AwayIn, Ledger } from "../logs/ledger.ts";
 import { LogGaps } from "../logs/log-gaps.ts";
 import { LogSpan } from "../logs/log-span.ts";
 import { readLogsShown } from "../logs/read-shown.ts";
@@ -145,7 +145,7 @@ async function readRound(
   incidents.processes.setRunning(names);
   // All lines tell which outages go on, and only then is it known which lines came since.
   if (incidents.areAway) {
-    read = await readLines(auditor, counts, (...of) => incidents.awayFrom(...of, aliveBefore));
+    read = await readLines(auditor, counts, (...of) => incidents.awayIn(...of, aliveBefore));
     read.incidents.processes.setRunning(names);
   }
   const after = await askOpen(config, origins);
@@ -160,9 +160,9 @@ async function readRound(
 async function readLines(
   { reached, files, terminal }: Auditor,
   counts: readonly CountReport[],
-  awayFrom?: AwayFrom,
+  awayIn?: AwayIn,
 ) {
-  const ledger = new Ledger(counts, reached.config.environments, awayFrom);
+  const ledger = new Ledger(counts, reached.config.environments, awayIn);
   const [span, gaps] = [new LogSpan(), new LogGaps()];
   const damage = await readLogsShown(files, terminal, {
     request: (line) => {

@@ -123,11 +123,12 @@ describe("charges in a ledger", () => {
 it("an outage that goes on is of a ledger up to the very millisecond in which the store was asked", () => {
   const windows = [{ window: "day", used: 0, from: FROM, to: FROM + DAY_MS }];
   const counts = [{ ...ACME, plan: "free", created: null, at: AT, windows }];
-  const awayFrom = (sinceMs: number) => {
-    const ledger = new Ledger(counts, [], (_, { toMs }) => (sinceMs < toMs ? sinceMs : undefined));
-    return ledger.of("production", "acme")?.windows.get("day")?.awayFromMs;
+  const awayIn = (fromMs: number) => {
+    const away = [{ fromMs, toMs: Number.POSITIVE_INFINITY }];
+    const ledger = new Ledger(counts, [], (_, { toMs }) => (fromMs < toMs ? away : []));
+    return ledger.of("production", "acme")?.windows.get("day")?.away.length;
   };
-  assert.deepEqual([AT, AT + 1].map(awayFrom), [AT, undefined]);
+  assert.deepEqual([AT, AT + 1].map(awayIn), [1, undefined]);
 });
 
 describe("the window of keys in a ledger", () => {

@@ -34,7 +34,7 @@ function judged(used: number, charges: readonly Charge[], one: Case = {}) {
   const windows = [{ window, used, from: MIDNIGHT, to: MIDNIGHT + 86_400_000 }];
   const counts = [{ ...ACME, plan: "daily", created: 0, at: NOON + 60_000, windows }];
   const known = (...of: [typeof ACME, { fromMs: number; toMs: number }]) => {
-    return blind ? undefined : incidents.awayFrom(...of, 1);
+    return blind ? [] : incidents.awayIn(...of, 1);
   };
   const ledger = new Ledger(counts, [], known);
   const span = new LogSpan();
@@ -85,7 +85,9 @@ describe("an outage that goes on", () => {
 
   it("explains it beside what another line tells as lost, and a plan without the window", () => {
     const lost = { msg: "charges_lost", time: NOON, units: 2, accounts: "production:acme 2" };
-    assert.deepEqual(judged(3, charges, { events: [lost] }), fewer(7));
+    const told = "2 units fewer: gateways told lost charges, 5 units fewer: ";
+    const both = ["explained", 0, `${told}${AWAY_WHY}`];
+    assert.deepEqual(judged(3, charges, { events: [lost] }), both);
     assert.deepEqual(judged(2, charges, { events: [lost] })[0], "drift");
     const hourly: Charge[] = [[FIRST - 2, 4, { plan: "hourly" }], ...charges];
     const plan = "the plan was changed, and hourly does not have the window";

@@ -59,7 +59,7 @@ export function judged({ plan = "daily", lines = [], events = [], windows, ...mo
   for (const [, , atMs = NOON, of = config] of lines) incidents.line(atMs, of);
   for (const event of said) incidents.event(event);
   const counts = [{ ...ACME, plan, created, at: AT, windows: whole }];
-  const ledger = new Ledger(counts, [], (...of) => incidents.awayFrom(...of, alive));
+  const ledger = new Ledger(counts, [], (...of) => incidents.awayIn(...of, alive));
   for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
     const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: of };
