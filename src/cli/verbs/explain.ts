@@ -133,8 +133,10 @@ function explanationText(explanation: Explanation, terminal: Terminal): string {
   const owner = account === null ? "" : ` of account ${account}, plan ${explanation.plan}`;
   const by = decidedBy === null ? "" : ` (${decidedBy})`;
   const when = decidedAt === null ? "" : `, decided ${formatInstant(decidedAt)}${by}`;
-  const settled =
-    code === "meter_held" ? ", or as soon as requests under way have given enough back" : "";
+  const isHeld = code === "meter_held";
+  const settled = isHeld ? ", or as soon as requests under way have given enough back" : "";
+  const isShare = decidedBy === "share";
+  const back = isShare ? ", or as soon as the store is back and other gateways owe nothing" : "";
   return [
     `${bold(`${status} ${code ?? ""}`.trim())}  ${request}${owner}${when}\n`,
     `${rule}\n`,
@@ -144,7 +146,7 @@ function explanationText(explanation: Explanation, terminal: Terminal): string {
       : `Strikes: ${strikes}${ban === null ? "" : `; banned until ${formatInstant(ban.until)}`}\n`,
     passesAt === null
       ? ""
-      : `It would pass from ${formatInstant(passesAt)} on${settled}, by what was counted then\n`,
+      : `It would pass from ${formatInstant(passesAt)} on${settled}${back}, by what was counted then\n`,
     explanation.config === null ? "" : `Configuration ${explanation.config}, request ${id}\n`,
   ].join("");
 }

@@ -1,8 +1,6 @@
 import { formatCount } from "../../base/messages.ts";
 import type { RefusalCode } from "../refusal.ts";
 import { REFUSALS } from "../refusal-table.ts";
-import { exceedsShare, shareRetrySeconds } from "./rate-limit-info.ts";
-import { roundUpToSeconds } from "./whole-seconds.ts";
 import { WINDOW_NAMES, windowStart } from "./windows.ts";
 
 /** The members of a request's log line that explain a refusal (docs/reference/log.md). */
@@ -81,7 +79,8 @@ export type Explanation = {
   readonly config: string | null;
   /**
    * The first instant at which the request would pass, by the counts of that time; null for never.
-   * A `meter_held` may pass sooner, because of a settlement.
+   * A `meter_held` may pass sooner, because of a settlement, and so may a refusal because of a share,
+   * once the store is back.
    */
   readonly passesAt: number | null;
 };
@@ -124,21 +123,8 @@ export function explainRefusal(record: RefusalRecord, known?: KnownBan): Explana
     decidedAt: decidedAt === undefined ? null : decidedAt / 1_000,
     decidedBy: record.by ?? null,
     config: record.config ?? null,
-    passesAt: ends.length === 0 ? null : passesAt(record, Math.max(...ends)),
+    passesAt: ends.length === 0 ? null : Math.max(...ends),
   };
-}
-
-/** A share is released before its window ends, so a refusal because of one has a shorter wait. */
-function passesAt(
-  { by, cost = 1, decidedAt = 0, windows = [], holds }: RefusalRecord,
-  endsAt: number,
-): number {
-  if (by !== "share") return endsAt;
-  const isOver = windows.some(([name, , share]) => {
-    return exceedsShare(holdIn(name, holds) ?? cost, share);
-  });
-  const waitSeconds = shareRetrySeconds(endsAt * 1_000, decidedAt, isOver);
-  return Math.min(endsAt, roundUpToSeconds(decidedAt) + waitSeconds);
 }
 
 function explained(
@@ -188,7 +174,7 @@ function ruleOf(
       return `The ${limited} or held by requests under way, and ${takes}. There may be room as soon as one of them is settled`;
     }
     if (by === "share") {
-      return `This gateway's share of the ${limited}, and ${takes}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike`;
+      return `This gateway's share of the ${limited}, and ${takes}. The limit itself has room, which is kept for what other gateways may owe: this is no rate limit, and no strike. There may be room as soon as the store is back and they owe nothing`;
     }
   }
   if (code === undefined) return `It was not refused: ${decision}`;
