@@ -109,7 +109,8 @@ export function evidenceIn(
   const { ledger, incidents, span, alive, openBefore, openAfter, openUnknown } = inputs;
   const { processes } = incidents;
   const { environment, account } = accountRef;
-  const created = ledger.of(environment, account)?.counts?.created ?? null;
+  const { counts, days } = ledger.of(environment, account) ?? {};
+  const created = counts?.created ?? null;
   const life = lifeIn(period, created, sum);
   // `charges_uncertain` names the units of a meter as `production:acme#tokens`.
   const owner = meter === undefined ? account : `${account}#${meter}`;
@@ -131,6 +132,7 @@ export function evidenceIn(
     uncertain: incidents.uncertainOf({ environment, account: owner }, period),
     // With any charge of the account, units of its meters may be lost.
     lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
+    killedMost: meter === undefined ? openMostIn(days) : Number.POSITIVE_INFINITY,
     killed: endsWithoutLines(processes.killedIn(life, alive), processes.workerLostIn(life)),
   };
 }
@@ -142,6 +144,19 @@ export function evidenceIn(
 function lifeIn({ fromMs, toMs }: Period, created: number | null, sum: PeriodSum): Period {
   const firstMs = Math.min(...[...sum.configs.values()].map((each) => each.firstMs), created ?? 0);
   return { fromMs: firstMs < toMs ? Math.max(fromMs, firstMs) : fromMs, toMs };
+}
+
+/** An account may have this many units open without a line before, or with few. */
+const OPEN_UNITS = 100;
+
+/**
+ * The units of an account that can have been open in a killed process. It may have served for a minute
+ * since its last line, and that may be part of two.
+ */
+function openMostIn(days: ReadonlyMap<number, PeriodSum> = new Map()): number {
+  return [...days.values()].reduce((most, { minutes }) => {
+    return Math.max(most, 2 * minutes.most);
+  }, OPEN_UNITS);
 }
 
 /** Either may be the cause if both ended. */

@@ -41,6 +41,8 @@ export type Evidence = {
   readonly lost: number;
   /** Why the store may have more units, from a killed gateway; undefined if none was killed. */
   readonly killed: string | undefined;
+  /** The most units that it may have more for this reason; a number is not known of a meter. */
+  readonly killedMost?: number;
   /** Units of a meter that may differ either way: those that lines tell as lost settlements. */
   readonly settlementLost?: number | undefined;
   /** The same for answers that were not settled when the window was reset, which no line names. */
@@ -82,7 +84,7 @@ type BalanceVerdict = Pick<
  * difference that no line explains is drift. A period that the logs do not cover is not compared.
  */
 export function judge(evidence: Evidence): BalanceVerdict {
-  const { counted, sum, openLeast, openMost, lost, killed, gap } = evidence;
+  const { counted, sum, openLeast, openMost, lost } = evidence;
   const { charged, atEdge, reset } = sum;
   const all = counted + reset;
   const told = { charged: charged + atEdge, counted, reset };
@@ -102,9 +104,7 @@ export function judge(evidence: Evidence): BalanceVerdict {
   const { whys, left } = unitsExplained(evidence, Math.max(over, under), over > 0);
   if (left === 0) return explained(whys.join(", "));
   if (over > 0) {
-    if (killed !== undefined) return explained(`${formatCount(over, "unit")} more: ${killed}`);
-    if (gap !== undefined) return { ...told, open, drift: 0, verdict: "not compared", why: gap };
-    return { ...told, open, drift: over, verdict: "drift" };
+    return { ...told, open, ...judgeMore(evidence, over) };
   }
   const fewer = evidence.fewer.find(({ from, to }) => {
     return all >= from + openLeast && all <= to + openMost;
@@ -117,6 +117,21 @@ export function judge(evidence: Evidence): BalanceVerdict {
   if (evidence.mayLackReset === true)
     return { ...told, open, drift: 0, verdict: "not compared", why: LACKS_RESETS };
   return { ...told, open, drift: -under, verdict: "drift" };
+}
+
+/** Judges units that the store has more and that no line names. */
+function judgeMore(
+  { killed, killedMost = Number.POSITIVE_INFINITY, gap }: Evidence,
+  over: number,
+): Pick<Balance, "drift" | "verdict" | "why"> {
+  const more = `${formatCount(over, "unit")} more`;
+  if (killed !== undefined && over <= killedMost) {
+    return { drift: 0, verdict: "explained", why: `${more}: ${killed}` };
+  }
+  const open = `by the lines of the account at most ${killedMost} can have been open`;
+  const why = gap ?? (killed && `${more}, and ${open}: ${killed}`);
+  if (why !== undefined) return { drift: 0, verdict: "not compared", why };
+  return { drift: over, verdict: "drift" };
 }
 
 const LACKS_RESETS = "the logs lack changes of commands, and a reset may be one of them";

@@ -26,6 +26,8 @@ export type PeriodSum = {
   away: readonly Period[];
   /** Units of lines that were written in one of them. */
   whileAway: number;
+  /** The minute of the last line with the units of its lines, and the most of any minute. */
+  readonly minutes: { last: number; units: number; most: number };
   /** Units by which the requests of a meter used more or less than they held. */
   readonly settling: SettlingUnits;
   /** Units by plan and configuration of their lines. */
@@ -186,7 +188,7 @@ export class Ledger {
 
 export function newSum(): PeriodSum {
   const units = { charged: 0, atEdge: 0, former: 0, reset: 0, resetsMs: [] };
-  const away = { away: [], whileAway: 0 };
+  const away = { away: [], whileAway: 0, minutes: { last: 0, units: 0, most: 0 } };
   return { ...units, ...away, settling: new SettlingUnits(), plans: new Map(), configs: new Map() };
 }
 
@@ -231,6 +233,13 @@ function metersOf({ meters }: LedgerAccount, meter: string): MeterDays {
   return known;
 }
 
+/** The lines of one log come one minute after the other. */
+function addToMinute(minutes: PeriodSum["minutes"], minute: number, units: number): void {
+  minutes.units = minute === minutes.last ? minutes.units + units : units;
+  minutes.last = minute;
+  minutes.most = Math.max(minutes.most, minutes.units);
+}
+
 /** Adds units of a line that were charged before the store was asked, or in that millisecond. */
 function addLine(
   sum: PeriodSum,
@@ -244,6 +253,7 @@ function addLine(
   // A meter is charged as its answer ends, which is when the line is written.
   const isAway = sum.away.some(({ fromMs, toMs }) => line.time >= fromMs && line.time <= toMs);
   if (isAway) sum.whileAway += units;
+  addToMinute(sum.minutes, Math.floor(line.time / 60_000), units);
   sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
   const terms = sum.configs.get(config) ?? { units: 0, firstMs: decidedAt, lastMs: decidedAt };
   terms.units += units;
