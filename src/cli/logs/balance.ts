@@ -43,6 +43,8 @@ export type Evidence = {
   readonly killed: string | undefined;
   /** The most units that it may have more for this reason; a number is not known of a meter. */
   readonly killedMost?: number;
+  /** Units that it may have more because a clock that ran ahead was set back. */
+  readonly setBack?: number;
   /** Units of a meter that may differ either way: those that lines tell as lost settlements. */
   readonly settlementLost?: number | undefined;
   /** The same for answers that were not settled when the window was reset, which no line names. */
@@ -136,11 +138,12 @@ function judgeMore(
 
 const LACKS_RESETS = "the logs lack changes of commands, and a reset may be one of them";
 const TOLD_LOST = "gateways told lost charges";
+const SET_BACK = "the clock was set back, as counter_repaired tells";
 const CHANGED_CAP = "the cap of the key was changed in the window";
 
 /** Why units differ as far as lines name them, and the units that are left. */
 function unitsExplained(
-  { sum, uncertain, lost, settlementLost = 0, unsettled = 0 }: Evidence,
+  { sum, uncertain, lost, setBack = 0, settlementLost = 0, unsettled = 0 }: Evidence,
   difference: number,
   hasMore: boolean,
 ): { readonly whys: readonly string[]; readonly left: number } {
@@ -156,6 +159,7 @@ function unitsExplained(
   };
   take(hasMore ? uncertain : 0, (units) => `${unitsWere(units)} told as uncertain`);
   take(hasMore ? sum.former : 0, (units) => `${formatCount(units, "unit")} more: ${CHANGED_CAP}`);
+  take(hasMore ? setBack : 0, (units) => `${formatCount(units, "unit")} more: ${SET_BACK}`);
   take(settlementLost, (units) => differ(units, "told as settlement_lost"));
   const reset = "the window was reset while answers were under way";
   take(unsettled, (units) => differ(units, reset));

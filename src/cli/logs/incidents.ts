@@ -44,6 +44,8 @@ export class Incidents {
   readonly #changed = new Map<string, LimitChange[]>();
   /** By the id of an account, when gateways told that the store forgot its charges. */
   readonly #forgottenMs = new Map<string, number[]>();
+  /** By the id of an account, when a decision moved its windows from the future to the present. */
+  readonly #movedMs = new Map<string, number[]>();
   /** By gateway and bucket, because each bucket of a Cluster fails and recovers by itself. */
   readonly #away = new Map<string, Outage>();
   readonly #outages: (Period & Pick<Outage, "bucket">)[] = [];
@@ -84,12 +86,9 @@ export class Incidents {
     } else if (name === "state_file_unwritten") {
       this.#unwrittenMs.set(gateway, Math.min(atMs, this.#unwrittenMs.get(gateway) ?? atMs));
     } else if (name === "state_file_written") this.#unwrittenMs.delete(gateway);
-    else if (name === "counter_regression") {
-      const id = accountId({
-        environment: String(line.environment),
-        account: String(line.account),
-      });
-      this.#forgottenMs.set(id, [...(this.#forgottenMs.get(id) ?? []), atMs]);
+    else if (name === "counter_regression") addInstant(this.#forgottenMs, line, atMs);
+    else if (name === "counter_repaired" && Array.isArray(line.moved)) {
+      addInstant(this.#movedMs, line, atMs);
     } else if (name === "account_changed") {
       const accountRef = { environment: String(line.env), account: String(line.account) };
       this.#addChange(accountId(accountRef), line, atMs);
@@ -152,6 +151,15 @@ export class Incidents {
   hasForgotten(accountRef: AccountRef, period: Period): boolean {
     const forgottenMs = this.#forgottenMs.get(accountId(accountRef)) ?? [];
     return forgottenMs.some((atMs) => isNear(atMs, period));
+  }
+
+  /**
+   * Whether a line tells that windows of the account were moved to the present in the period, which a
+   * clock that was set back does.
+   */
+  hasMoved(accountRef: AccountRef, period: Period): boolean {
+    const movedMs = this.#movedMs.get(accountId(accountRef)) ?? [];
+    return movedMs.some((atMs) => isNear(atMs, period));
   }
 
   /** Units that lines report as never charged, of the account or without naming one. */
@@ -250,6 +258,13 @@ export class Incidents {
     const units = Number.isSafeInteger(line.units) ? (line.units as number) : 0;
     this.#lost.push({ units, accounts, sinceMs, atMs });
   }
+}
+
+/** Adds the instant of a line that names one account. */
+function addInstant(known: Map<string, number[]>, line: LoggedEvent, atMs: number): void {
+  const accountRef = { environment: String(line.environment), account: String(line.account) };
+  const id = accountId(accountRef);
+  known.set(id, [...(known.get(id) ?? []), atMs]);
 }
 
 /** Lines name their accounts as `production:acme 3, staging:other 1`, and some more than once. */

@@ -16,6 +16,8 @@ import { SettlingUnits } from "./settling-units.ts";
 export type PeriodSum = {
   charged: number;
   atEdge: number;
+  /** Units that were decided after the store was asked, by the clock of then. */
+  ahead: number;
   /** Units of keys whose caps were changed, which it may have counted. */
   former: number;
   /** Units that an operator set to 0. */
@@ -101,17 +103,22 @@ export class Ledger {
       if (isLate) addLine(sumOf(days, dayOf(settledMs)), line, units - hold);
     }
     const { counts } = known;
-    if (counts !== undefined && decidedAt > counts.at) return;
-    this.charged += charged;
+    const isAhead = counts !== undefined && decidedAt > counts.at;
+    if (!isAhead) this.charged += charged;
     if (counts === undefined) return;
     // They ran when the store was asked, so none of them was over by then.
     for (const { window, from, keys, formerKeys } of counts.windows) {
       if (decidedAt < from) continue;
-      if (formerKeys?.includes(line.key ?? "")) sumOf(known.windows, window).former += charged;
+      if (!isAhead && formerKeys?.includes(line.key ?? ""))
+        sumOf(known.windows, window).former += charged;
       if (keys?.includes(line.key ?? "") === false) continue;
       const units = keys === undefined ? this.#unitsIn(line, window) : charged;
       if (units === undefined) continue;
       const sum = sumOf(known.windows, window);
+      if (isAhead) {
+        sum.ahead += units;
+        continue;
+      }
       addLine(sum, line, units, counts.at);
       const logged = meters?.[meterOfWindow(window)];
       if (logged === undefined || units === logged.hold) continue;
@@ -187,7 +194,7 @@ export class Ledger {
 }
 
 export function newSum(): PeriodSum {
-  const units = { charged: 0, atEdge: 0, former: 0, reset: 0, resetsMs: [] };
+  const units = { charged: 0, atEdge: 0, ahead: 0, former: 0, reset: 0, resetsMs: [] };
   const away = { away: [], whileAway: 0, minutes: { last: 0, units: 0, most: 0 } };
   return { ...units, ...away, settling: new SettlingUnits(), plans: new Map(), configs: new Map() };
 }
