@@ -6,7 +6,7 @@ import type { AccountRef } from "../../../src/stores/quotas/account-ref.ts";
 import type { QuotaStore } from "../../../src/stores/quotas/quota-store.ts";
 import { each } from "../../support/each.ts";
 import { eventually } from "../../support/poll.ts";
-import { BANS, type Bench, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
+import { BANS, type Bench, DAY, DAY_1, MINUTE, SECOND, START, spend } from "./quota-store-kit.ts";
 
 /** The claims about strikes and bans that every store keeps. */
 export function describeBans(engine: string, bench: Bench): void {
@@ -188,6 +188,36 @@ export function describeBans(engine: string, bench: Bench): void {
       const { strikesMs, ...cause } = (await store.banCause(accountRef)) ?? assert.fail("no cause");
       assert.deepEqual(cause, { untilMs, atMs: bench.nowMs, imposed: false, reason: "" });
       assert.equal(strikesMs.length, BANS.strikes);
+    });
+
+    it("and remembers of one that is moved, as the clock went back, that people imposed it, and why", async () => {
+      const { store, accountRef } = await bench.start();
+      const imposed = { lengthMs: MINUTE, window: "day", keptMs: MINUTE, plan: "free" } as const;
+      const reason = "unpaid 1795861147661";
+      await store.ban(accountRef, { ...imposed, reason });
+      bench.nowMs -= 3 * MINUTE;
+      const { nowMs: atMs } = bench;
+      const { ban } = await store.peek(accountRef, { limits: DAY_1, bans: BANS });
+      const cause = { untilMs: atMs + MINUTE, atMs, imposed: true, reason, strikesMs: [] };
+      assert.equal(ban?.untilMs, cause.untilMs);
+      assert.deepEqual(await store.banCause(accountRef), cause);
+      bench.nowMs += SECOND;
+      store.invalidate();
+      const { decision } = await spend(store, accountRef, DAY_1);
+      assert.equal(decision.ban?.untilMs, cause.untilMs, "it ends when it was told to end");
+      assert.deepEqual(await store.banCause(accountRef), cause);
+    });
+
+    it("and remembers the strikes that earned one that is moved, each as long before it as it was", async () => {
+      const { store, accountRef } = await bench.start();
+      await earnBan(store, accountRef, DAY_1);
+      bench.nowMs -= 2 * DAY;
+      store.invalidate();
+      assert.equal((await spend(store, accountRef, DAY_1)).decision.repaired, true);
+      const { nowMs: atMs } = bench;
+      const strikesMs = [2, 1, 0].map((back) => atMs - back * (SECOND + 1));
+      const told = { imposed: false, reason: "", strikesMs };
+      assert.deepEqual(await store.banCause(accountRef), { untilMs: atMs + MINUTE, atMs, ...told });
     });
 
     it("and remembers nothing of a ban that is only observed", async () => {

@@ -28,6 +28,13 @@ export function causeOf({ ban, cause }: Pick<AccountEntry, "ban" | "cause">): Ba
   return ban !== undefined && ban.untilMs === cause?.untilMs ? cause : undefined;
 }
 
+/** The cause of a ban whose end was moved to `untilMs`: all its instants move as far. */
+export function movedCause(cause: BanCause, untilMs: number): BanCause {
+  const byMs = untilMs - cause.untilMs;
+  const strikesMs = cause.strikesMs.map((ms) => Math.max(0, ms + byMs));
+  return { ...cause, untilMs, atMs: Math.max(0, cause.atMs + byMs), strikesMs };
+}
+
 /** The accounts that one sweep checks: about a millisecond of work. */
 const SWEEP_ACCOUNTS = 10_000;
 /** The accounts that are checked for an idle one to drop, before any account is dropped. */

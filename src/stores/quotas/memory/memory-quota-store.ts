@@ -28,7 +28,13 @@ import type {
   StorePolicy,
 } from "../quota-store.ts";
 import type { UsageMarks } from "../usage-marks.ts";
-import { type AccountEntry, AccountTable, causeOf, newAccountEntry } from "./account-table.ts";
+import {
+  type AccountEntry,
+  AccountTable,
+  causeOf,
+  movedCause,
+  newAccountEntry,
+} from "./account-table.ts";
 import { chargeInPlace } from "./charge-in-place.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { endBan, imposeBan, resetCounters } from "./edit-entry.ts";
@@ -157,9 +163,14 @@ export class MemoryQuotaStore implements QuotaStore {
     nowMs: number,
   ): QuotaDecision {
     const { account, decision } = decide(entry, quotaRequest, nowMs);
+    const { ban } = account;
+    if (ban !== undefined && decision.moved?.some(({ at }) => at === "ban")) {
+      const cause = causeOf(entry);
+      entry.cause = cause && movedCause(cause, ban.untilMs);
+    }
     entry.usage = account.usage;
     entry.strikesMs = account.strikesMs;
-    entry.ban = account.ban;
+    entry.ban = ban;
     if (decision.newBan !== undefined && decision.ban !== undefined) {
       const { untilMs, strikesMs } = decision.newBan;
       entry.cause = { untilMs, atMs: nowMs, imposed: false, reason: "", strikesMs };
@@ -205,8 +216,14 @@ export class MemoryQuotaStore implements QuotaStore {
     accountRef: AccountRef,
     quotaRequest: Omit<QuotaRequest, "requests">,
   ): Promise<QuotaDecision> {
-    const state = this.#accounts.find(accountRef) ?? NEW_ACCOUNT_STATE;
-    return decide(state, { ...quotaRequest, requests: 0 }, this.#now()).decision;
+    const entry = this.#accounts.find(accountRef);
+    const none = { ...quotaRequest, requests: 0 };
+    const nowMs = this.#now();
+    const { decision } = decide(entry ?? NEW_ACCOUNT_STATE, none, nowMs);
+    if (entry === undefined || !decision.repaired) return decision;
+    // The repair is kept, because a ban that each reading moves would not end when it was told to.
+    this.#saver.changed = true;
+    return this.#decide(accountRef, entry, none, nowMs);
   }
 
   read(

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext } from "vitest";
 import { type Limit, WINDOW_ROWS } from "../../../../src/core/quota/windows.ts";
 import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.ts";
-import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
+import { accountKey, banCauseKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { decodeDecisions } from "../../../../src/stores/quotas/redis/decide-codec.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
 import { createRedisQuotaStore } from "../../../../src/stores/quotas/redis/store/redis-quota-store.ts";
@@ -29,6 +29,34 @@ describe("keys in Redis that are not ours", () => {
     await redis.hset("tg:{3}:", "b", "9999999999999 60000 m 1");
     assert.deepEqual(await store.bans(), []);
   });
+});
+
+describe("a ban that is moved to the present, because the clock of Redis went back,", () => {
+  const START = Date.UTC(2026, 6, 15, 12, 30, 10);
+  const imposed = { ...({ window: "day" } as const), keptMs: 60_000, plan: "free" };
+  const quotaRequest = { ...perDay(9), bans: DEFAULT_BANS };
+
+  for (const [how, cause] of [
+    ["has not the cause of an earlier one", `${START + 60_000} ${START} h earlier`],
+    ["has none where the version that made it kept none", undefined],
+    ["holds where its cause is damaged", "damaged"],
+  ] as const) {
+    it(how, async (t) => {
+      let nowMs = START + 30_000;
+      const { store } = await open(server.address, { now: () => nowMs });
+      t.onTestFinished(() => store.close());
+      const accountRef = account(`moved-${how.length}`);
+      await store.ban(accountRef, { ...imposed, lengthMs: 60_000, reason: "later" });
+      const key = banCauseKey(accountKey("tg", accountRef));
+      assert.ok((await redis.hexists(key, "c")) === 1);
+      if (cause === undefined) await redis.del(key);
+      else await redis.hset(key, "c", cause);
+      nowMs = START - 3_600_000;
+      const { ban } = await store.peek(accountRef, quotaRequest);
+      assert.equal(ban?.untilMs, nowMs + 60_000);
+      assert.equal(await redis.hget(key, "c"), cause ?? null);
+    });
+  }
 });
 
 describe("a Redis whose clock begins in 1970", () => {

@@ -216,12 +216,12 @@ local function decider()
       start[i], used[i], refused[i] = begun, charged, first
     end
 
-    local ban, ban_changed, strikes, strikes_changed = nil, false, NO_STRIKES, false
+    local ban, ban_changed, ban_from, strikes, strikes_changed = nil, false, nil, NO_STRIKES, false
     if stored.b then
       ban = read_ban(stored.b)
       if not ban then ban_changed, repaired = true, true end
       if ban and ban[1] - now > 2 * ban[2] then
-        moved = with_move(moved, 0, ban[1])
+        moved, ban_from = with_move(moved, 0, ban[1]), ban[1]
         ban[1], ban_changed, repaired = now + ban[2], true, true
       end
       if ban and bans and ban[1] + forget_after <= now then ban, ban_changed = nil, true end
@@ -322,6 +322,7 @@ local function decider()
       if left < life then call('PEXPIRE', key, format('%.0f', life)) end
     end
 
+    if ban_from and ban then move_cause(key, ban_from, ban[1]) end
     if earned_how == 2 then
       keep_cause(key, ban[1], now, 'k ' .. joined(earned_by), ban[1] - now + forget_after + SPARE)
     end
