@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
-import type { DayDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
+import type { DayDebt, WindowDebt } from "../../../../src/stores/quotas/outage/account-debt.ts";
 import { chargeLate } from "../../../../src/stores/quotas/outage/late-charge.ts";
 import { accountKey } from "../../../../src/stores/quotas/redis/account-key.ts";
 import { createQuotaClient } from "../../../../src/stores/quotas/redis/quota-client.ts";
@@ -21,6 +21,7 @@ async function charge(
   giveUpMs = performance.now() + 2_000,
   historyMs?: number,
   clock?: () => number,
+  further: readonly WindowDebt[] = [],
 ) {
   const link = connectRedis({ address: server.address });
   await link.tried;
@@ -28,7 +29,7 @@ async function charge(
   await quotaClient.ensureClock(0, 2_000);
   try {
     const day = { day: Math.floor(Date.now() / 86_400_000), requests: Math.ceil(units / 2), units };
-    const windows = [{ counter: "hour", startMs: startMs(), units }];
+    const windows = [{ counter: "hour", startMs: startMs(), units }, ...further];
     const owed = { accountRef, plan: undefined, windows, days: [day], meters: [] };
     const { accounts } = await chargeLate(quotaClient, [owed], giveUpMs);
     return accounts.map((account) => account.windows.map((window) => window?.used));
@@ -86,6 +87,28 @@ describe("a late charge", () => {
     await redis.hset(key, "h", later);
     assert.deepEqual(await charge(7, undefined, undefined, () => start + 5), [[undefined]]);
     assert.equal(await redis.hget(key, "h"), later, "a later window has its place");
+  });
+
+  it("goes where the count of its window went, if that was moved as the clock went back, and takes none of that away", async () => {
+    const ahead = startMs();
+    for (const [afterMs, stored, told] of [
+      [-3 * HOUR_MS, `${ahead - 3 * HOUR_MS} 60 7`, [`${ahead - 3 * HOUR_MS} 65 7`, undefined]],
+      [-HOUR_MS, `${ahead - HOUR_MS} 60 7`, [`${ahead} 5 0`, 5]],
+      [-3 * HOUR_MS, `${ahead} 60 7`, [`${ahead} 65 7`, 65]],
+      [-3 * HOUR_MS, `${ahead - 4 * HOUR_MS} 60 7`, [`${ahead} 5 0`, 5]],
+    ] as const) {
+      await redis.del(key);
+      await redis.hset(key, "h", stored);
+      const [[used] = []] = await charge(5, undefined, undefined, () => ahead + afterMs);
+      assert.deepEqual([await redis.hget(key, "h"), used], told);
+    }
+    const present = { counter: "hour", startMs: ahead - 3 * HOUR_MS, units: 4 };
+    await redis.hset(key, "h", `${present.startMs} 60 7`);
+    await charge(5, undefined, undefined, () => present.startMs, [present]);
+    assert.equal(await redis.hget(key, "h"), `${present.startMs} 69 7`, "those of both windows");
+    await redis.hset(key, "h", `${present.startMs} 60 7`);
+    await charge(-5, undefined, undefined, () => present.startMs);
+    assert.equal(await redis.hget(key, "h"), `${present.startMs} 60 7`, "nothing is given back");
   });
 
   it("takes the place of a key of another type", async () => {

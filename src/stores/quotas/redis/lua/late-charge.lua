@@ -12,8 +12,8 @@
 --         Units below 0 are taken back: "-3~1700000000000" says when the first of them were charged.
 --         What a request of a meter used beyond its hold has that instant too.
 -- Returns now, and for each key the units that no day could give back, then for each of its windows its
--- count now, or -1 if it is over; the highest count that it had before units of it were taken back, or
--- 0; and 1 if it has refused.
+-- count now, or -1 if it is over or was moved; the highest count that it had before units of it were taken
+-- back, or 0; and 1 if it has refused.
 
 -- A slot that is moving may have a cap or a meter on its other node: nothing is done then, for any key.
 for i, key in ipairs(KEYS) do
@@ -55,6 +55,8 @@ for i, key in ipairs(KEYS) do
   local kind = call('TYPE', key).ok
   if kind ~= 'hash' and kind ~= 'none' then call('DEL', key) end
   local until_ms, size, set, apart = 0, 0, {}, {}
+  -- What this call has written: a window that was moved and that of now are one field.
+  local written = {}
   local days, metered, windows = match(ARGV[i + 2], '^([^;]*);([^;]*);(.*)$')
   local at = #out + 1
   out[at] = 0
@@ -71,10 +73,19 @@ for i, key in ipairs(KEYS) do
     start, units = tonumber(start), tonumber(units)
     local ends = tonumber(told) or window_end(field, start)
     local stored, count, refused
-    local text
-    if is_apart(field) then text = read_apart(key, field) else text = call('HGET', key, field) end
+    local text = written[field]
+    if not text then
+      if is_apart(field) then text = read_apart(key, field) else text = call('HGET', key, field) end
+    end
     if text then stored, count, refused = read_window(text) end
-    if not stored or stored < start then stored, count, refused = start, 0, 0 end
+    -- A window that is further ahead than it is long is damage, see decide.lua. A decision that found it
+    -- has moved its count to the window of now: what is added goes there too.
+    local is_moved = stored and stored < start and start - now > ends - start and latest_end(field, stored) > now
+    if is_moved then
+      start, ends, units = stored, latest_end(field, stored), max(units, 0)
+    elseif not stored or stored < start then
+      stored, count, refused = start, 0, 0
+    end
     local known = lowered_in(is_meter(field) and meters_of(key) or key)
     local marks = known.marks
     -- A window that is over, or was replaced by a later one, no longer counts.
@@ -88,6 +99,7 @@ for i, key in ipairs(KEYS) do
       if units ~= 0 then
         count = count + units
         local counted = format('%.0f %.0f %.0f', start, count, refused)
+        written[field] = counted
         if is_apart(field) then
           apart[#apart + 1] = { field, counted, ends }
         else
@@ -96,7 +108,7 @@ for i, key in ipairs(KEYS) do
           until_ms = max(until_ms, ends)
         end
       end
-      out[#out + 1] = count
+      out[#out + 1] = is_moved and -1 or count
     else
       out[#out + 1] = -1
     end
