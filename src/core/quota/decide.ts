@@ -255,6 +255,14 @@ function charge(
   }
 }
 
+/**
+ * The instant of the first refusal of a window, or 0 if there is none. One in the future is none,
+ * because a clock that went back would allow no strike until it is past.
+ */
+function firstRefusal({ refusedMs }: WindowCount, nowMs: number): number {
+  return refusedMs > nowMs ? 0 : refusedMs;
+}
+
 type StrikeResult = Pick<AccountState, "strikesMs" | "ban"> & { readonly earned?: NewBan };
 
 /**
@@ -274,7 +282,7 @@ function strike(
   const { usage } = past;
   const counter = counterName(at);
   const stored = held(usage, at);
-  if (stored.refusedMs === 0) usage[counter] = { ...stored, refusedMs: nowMs };
+  if (firstRefusal(stored, nowMs) === 0) usage[counter] = { ...stored, refusedMs: nowMs };
   if (bans === undefined) return past;
 
   let left = refused;
@@ -329,7 +337,7 @@ function verdictOf(
   });
   const ban = bans && banAt(account.ban, nowMs);
   const last = lastExhausted(account.usage, quotaRequest);
-  const refusedMs = last === undefined ? 0 : held(account.usage, last).refusedMs;
+  const refusedMs = last === undefined ? 0 : firstRefusal(held(account.usage, last), nowMs);
   const strikeDueMs =
     bans === undefined || ban !== undefined || refusedMs === 0
       ? nowMs

@@ -220,6 +220,23 @@ export function describeBans(engine: string, bench: Bench): void {
       assert.deepEqual(await store.banCause(accountRef), { untilMs: atMs + MINUTE, atMs, ...told });
     });
 
+    it("also after the clock went back behind the first refusal of a window, from the next refusal on", async () => {
+      const { store, accountRef } = await bench.start();
+      await spend(store, accountRef, DAY_1);
+      await spend(store, accountRef, DAY_1);
+      bench.nowMs -= 3 * 60 * MINUTE;
+      store.invalidate();
+      const strikes: number[] = [];
+      for (const laterMs of [0, SECOND, 1, SECOND, SECOND]) {
+        bench.nowMs += laterMs;
+        await store.peek(accountRef, { limits: DAY_1, bans: BANS });
+        strikes.push((await spend(store, accountRef, DAY_1)).decision.strikes);
+      }
+      assert.deepEqual(strikes, [0, 0, 1, 2, 0]);
+      const listed = (await store.bans()).find(({ account }) => account === accountRef.account);
+      assert.equal(listed?.leftMs, MINUTE);
+    });
+
     it("and remembers nothing of a ban that is only observed", async () => {
       const { store, accountRef } = await bench.start();
       for (let i = 0; i < 5; i++) {

@@ -167,6 +167,11 @@ local function decider()
     return last
   end
 
+  -- One in the future, as the clock went back, is none.
+  local function first_refusal(i)
+    return refused[i] > now and 0 or refused[i]
+  end
+
   local function with_move(moved, place, from)
     if moved == NO_MOVES then moved = {} end
     moved[#moved + 1] = { place, from }
@@ -268,7 +273,7 @@ local function decider()
     end
     local earned, earned_how, earned_by
     if left > 0 and not banned and last then
-      if refused[last] == 0 then
+      if first_refusal(last) == 0 then
         refused[last], changed[last] = now, true
       end
       while bans and left > 0 and now >= due_at(refused[last], strikes) do
@@ -351,7 +356,7 @@ local function decider()
     for i = 1, count do tell(used[i]) end
     local in_force = bans and ban and ban[1] > now
     local due = now
-    if bans and not in_force and last and refused[last] > 0 then
+    if bans and not in_force and last and first_refusal(last) > 0 then
       due = max(now, due_at(refused[last], strikes))
     end
     local struck = bans and recent(strikes) or 0
