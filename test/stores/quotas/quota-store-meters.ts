@@ -102,6 +102,17 @@ export function describeMeters(
       assert.deepEqual(await used(store, accountRef), [8, 4, 8]);
     });
 
+    it("with what requests used beyond their holds, also where their window was moved as the clock went back", async () => {
+      const house = await start();
+      const { store, accountRef } = house;
+      const [more, less] = [await ask(store, accountRef), await ask(store, accountRef)];
+      nowMs -= 3 * MINUTE;
+      store.invalidate();
+      assert.deepEqual(await used(store, accountRef), [8, 2, 8]);
+      await settle(house, holdsOf(more), 9, [13, 2, 13]);
+      await settle(house, holdsOf(less), 1, [13, 2, 10]);
+    });
+
     it("as full for a hold of 0 from the limit on, and not before", async () => {
       const house = await start();
       const { store, accountRef } = house;
