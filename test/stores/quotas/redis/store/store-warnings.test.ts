@@ -26,6 +26,18 @@ function openReporter() {
   return { told, report };
 }
 
+/** The store of another gateway, which cannot tell of its changes. */
+async function openMute(
+  t: Parameters<typeof openFor>[0],
+  url: string,
+  client: Awaited<ReturnType<Awaited<ReturnType<typeof startServer>>["client"]>>,
+) {
+  const rights = ["~*", "&*", "+@all", "-incr", "-publish"];
+  await client.call("ACL", "SETUSER", "mute", "on", ">secret", ...rights);
+  const { store } = await openFor(t, url.replace("//", "//mute:secret@"));
+  return store;
+}
+
 describe("a count that is lower than it was", () => {
   const year = { window: "year", limit: 10 ** 9 } as const;
   it.for([
@@ -47,10 +59,8 @@ describe("a count that is lower than it was", () => {
     async ([_what, limit, pattern, field], t) => {
       const redis = await startServer(t);
       const client = await redis.client();
-      const rights = ["~*", "&*", "+@all", "-incr", "-publish"];
-      await client.call("ACL", "SETUSER", "mute", "on", ">secret", ...rights);
       const { store, told } = await openFor(t, redis.url);
-      const mute = await openFor(t, redis.url.replace("//", "//mute:secret@"));
+      const mute = await openMute(t, redis.url, client);
       const accountRef = account("reset");
       const take = (cost: number) => {
         const limits = [{ ...limit, hold: cost }, { window: "day", limit: 10 ** 9 } as const];
@@ -58,7 +68,7 @@ describe("a count that is lower than it was", () => {
       };
       await take(50);
       const unheard: MissingPart[] = [];
-      await mute.store.reset(accountRef, { counters: [counterName(limit)] }, (part) =>
+      await mute.reset(accountRef, { counters: [counterName(limit)] }, (part) =>
         unheard.push(part),
       );
       assert.equal(unheard.length, 1);
@@ -71,7 +81,7 @@ describe("a count that is lower than it was", () => {
       assert.match(String(start), /^\d+$/);
       await eventually(async () => {
         await take(2);
-        await mute.store.reset(accountRef, { counters: ["day"] }, () => {});
+        await mute.reset(accountRef, { counters: ["day"] }, () => {});
         await client.hset(hash, field, `${start} 1 0`);
         await take(1);
         assert.ok(told.length > 0);
@@ -82,30 +92,36 @@ describe("a count that is lower than it was", () => {
     },
   );
 
-  it("is a lost charge also where the account or the configuration was changed since, unless it was reset", async (t) => {
-    const redis = await startServer(t);
-    const client = await redis.client();
-    for (const [id, changed] of [
-      ["own", account("own")],
-      ["of all", undefined],
-    ] as const) {
+  it.for([
+    ["the account", account("changed")],
+    ["the configuration", undefined],
+  ] as const)(
+    "is a lost charge also where %s was changed since, unless it was reset",
+    async ([_what, changed], t) => {
+      const redis = await startServer(t);
+      const client = await redis.client();
       const { store, told } = await openFor(t, redis.url);
-      const take = (limit: number, cost = 1) =>
-        spend(store, account(id), { ...perDay(limit), cost });
+      const mute = await openMute(t, redis.url, client);
+      const accountRef = account("changed");
+      const take = async (limit: number, cost = 1) => {
+        await spend(store, accountRef, { ...perDay(limit), cost });
+        store.invalidate(changed);
+      };
       await take(1_000, 50);
-      store.invalidate(changed);
+      await mute.reset(accountRef, { counters: ["day"] }, () => {});
       await take(2_000);
-      store.invalidate(changed);
-      await store.reset(account(id), { counters: ["day"] }, () => {});
-      await take(1_000, 60);
-      store.invalidate(changed);
-      await client.flushall();
-      await take(2_000);
-      await eventually(() => assert.ok(told.length > 0));
-      const tellings = told.map(({ message, details }) => [message, details?.used, details?.was]);
-      assert.deepEqual(tellings, [["counter_regression", 1, 60]]);
-    }
-  });
+      // Counts of one millisecond have no order, and the question about the reset delays the next one.
+      await eventually(async () => {
+        await take(1_000, 10);
+        await client.flushall();
+        await take(2_000);
+        assert.ok(told.length > 0);
+      });
+      const { message, details: { used, was } = {} } = told[0] ?? {};
+      assert.deepEqual([message, used], ["counter_regression", 1]);
+      assert.ok(Number(was) < 50, "it was reset");
+    },
+  );
 
   it("is told once, also where the store cannot say whether it was reset", async () => {
     const { told, report } = openReporter();
