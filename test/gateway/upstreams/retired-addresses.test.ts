@@ -167,6 +167,7 @@ describe("a connection to an address that its name leads to no more", () => {
     named.resolves([TWO]);
     assert.equal(await ask(named), TWO);
     named.resolves([ONE]);
+    assert.equal(await ask(named), TWO, "one answer is too few again");
     named.resolves([ONE]);
     assert.equal(await ask(named), ONE);
     assert.equal(await ask(named), ONE);
@@ -196,6 +197,18 @@ describe("a connection to an address that its name still leads to", () => {
       assert.equal(await ask(named), ONE, answer.join());
     }
     assert.deepEqual(named.backends.connections, [ONE]);
+  });
+
+  it("is used where it came after another one was retired", async () => {
+    await using named = await openNamed();
+    for (const answer of [[ONE], [TWO], [TWO], [TWO, ONE]]) {
+      named.resolves(answer);
+      await ask(named);
+    }
+    const busy = take(named.upstreams);
+    for (const body of [ONE, ONE]) assert.equal(await ask(named), body);
+    named.upstreams.release(busy);
+    assert.deepEqual(named.backends.connections, [ONE, TWO, ONE]);
   });
 
   it("is used for ever if the origin names the address itself, and no resolver is asked", async () => {
