@@ -77,9 +77,11 @@ describe("what a log tells of its requests", () => {
     assert.deepEqual(gaps.describe("day"), [changed]);
   });
 
-  it("is a change where the only request of the configuration before ends after the reload", () => {
+  it("is a change where the only request of the configuration before ends after the reload, and both count the same", () => {
     const gaps = new LogGaps();
-    gaps.event({ msg: "event", kind: "config_reloaded", hash: "two", time: DAY_START + 50 });
+    const reloaded = { msg: "event", kind: "config_reloaded", hash: "two", counting: "same" };
+    const before = { hashBefore: "one", countingBefore: "same" };
+    gaps.event({ ...reloaded, ...before, time: DAY_START + 50 });
     gaps.request({ ...requestAt(60, "one"), decidedAt: DAY_START + 40 });
     gaps.request(requestAt(70, "two"));
     assert.deepEqual(gaps.describe("day"), [
