@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { describe, it } from "vitest";
 import { parse, stringify } from "yaml";
 import { createPrometheusMetrics } from "../../src/admin/prometheus.ts";
+import { REFUSALS } from "../../src/core/refusal-table.ts";
 import { METRICS } from "../../src/telemetry/metrics/metrics.ts";
 import { UNWATCHED } from "../admin/admin-house.ts";
 import { each } from "../support/each.ts";
@@ -159,6 +160,31 @@ it("each alert names its entry in the runbook, and each entry is of an alert", (
   for (const [, name, text = ""] of each(entries)) assert.ok(text.length > 80, `${name}: ${text}`);
   for (const { alert, annotations } of rules) {
     assert.equal(annotations.runbook, `docs/operations.md#${alert.toLowerCase()}`);
+  }
+});
+
+it("TollgateGatewayErrors goes by each 5xx that neither a client nor the operator asks for", () => {
+  const { expr = "" } = rules.find(({ alert }) => alert === "TollgateGatewayErrors") ?? {};
+  const sides = [...expr.matchAll(/refusals_total\{code=~"([^"]+)"\}/g)];
+  assert.equal(sides.length, 2, "those that count are also among all");
+  const others = [
+    "not_implemented",
+    "maintenance",
+    "too_many_tunnels",
+    "http_version",
+    "loop_detected",
+  ];
+  const failures = Object.entries(REFUSALS).filter(([code, { status }]) => {
+    return status >= 500 && !others.includes(code);
+  });
+  for (const [, pattern = ""] of each(sides)) {
+    const counted = Object.keys(REFUSALS).filter((code) =>
+      new RegExp(`^(?:${pattern})$`).test(code),
+    );
+    assert.deepEqual(
+      counted,
+      failures.map(([code]) => code),
+    );
   }
 });
 
