@@ -131,8 +131,8 @@ export const REFUSALS = {
     closes: true,
     fields: [],
     message: "The request body is larger than this gateway accepts",
-    when: "The body is over bodyBytes, by its length or as it came",
-    note: "the message names bodyBytes",
+    when: "The body is over bodyBytes, by its length or as it came, or the extensions of its chunks are over 16 KiB",
+    note: "the message names bodyBytes where these are passed",
   },
   uri_too_long: {
     status: 414,
