@@ -38,7 +38,8 @@ export function wholeAccountText(
 ): string {
   if (id === undefined || id === account || isAddressName(account)) return "";
   const caps = windows.map(({ window }) => window).filter((window) => window.startsWith("key."));
-  const own = caps.length === 0 ? "" : `, those of ${caps.join(", ")} of this key alone`;
+  // A key that was rotated shares these with its successor.
+  const own = caps.length === 0 ? "" : `, except those of its caps, ${caps.join(", ")}`;
   return `Key ${id} is of account ${account}: the counts are of all its keys${own}\n`;
 }
 

@@ -143,7 +143,7 @@ describe("usage of a key", () => {
     assert.match(await usage(shop.id), new RegExp(`\n.*Key ${shop.id} is ${whole}\n$`));
     assert.match(
       await usage(capped.id),
-      new RegExp(`Key ${capped.id} is ${whole}, those of key\\.day of this key alone\n$`),
+      new RegExp(`Key ${capped.id} is ${whole}, except those of its caps, key\\.day\n$`),
     );
     assert.match(await usage(capped.id, "--days", "2"), new RegExp(`${capped.id} is ${whole}\n$`));
     assert.doesNotMatch(await usage(shop.account), /all its keys/);
