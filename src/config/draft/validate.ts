@@ -1,14 +1,12 @@
-import { statSync } from "node:fs";
-import { dirname, resolve } from "node:path";
 import { formatHostPort, isLoopback } from "../../core/address.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import type { Limit } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
-import { isSameFile } from "../file/same-file.ts";
 import { limitsByLength } from "../schema/plan-windows.ts";
 import { checkExposure } from "./check-exposure.ts";
 import { checkLists } from "./check-lists.ts";
+import { checkOwnFiles } from "./check-own-files.ts";
 import type { Draft, EnvironmentDraft } from "./draft.ts";
 import { validateListeners } from "./validate-listeners.ts";
 
@@ -20,6 +18,7 @@ const ADMIN_TOKEN_MIN = 32;
  */
 export function validateDraft(draft: Draft, findings: Findings): void {
   checkStore(draft, findings);
+  checkOwnFiles(draft, findings);
   checkAdmin(draft, findings);
   checkKeys(draft, findings);
   validateListeners(draft, findings);
@@ -115,19 +114,7 @@ function checkKeys({ keyHeaders, foreignKeys, keyPrefix }: Draft, findings: Find
   });
 }
 
-function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findings): void {
-  const folder = dirname(resolve(findings.file));
-  const isShared =
-    keys !== undefined &&
-    keys !== "redis" &&
-    stateFile !== undefined &&
-    isSameFile(resolve(folder, keys), resolve(folder, stateFile));
-  if (isShared) {
-    findings.mistake(
-      ["stateFile"],
-      "Cannot use the same file for keys and stateFile: each would overwrite the other; name two",
-    );
-  }
+function checkStore({ store, keys, workers }: Draft, findings: Findings): void {
   if (store?.kind !== "memory") return;
   if (keys === "redis") {
     findings.mistake(
@@ -140,34 +127,6 @@ function checkStore({ store, keys, workers, stateFile }: Draft, findings: Findin
       ["workers"],
       `Cannot use workers: ${workers} with store: memory: processes share counters through a Redis only; set store, or workers: 1`,
     );
-  }
-}
-
-/**
- * Finds paths of the gateway's own files at which this machine can have no file. A file that is
- * missing is no mistake, because the gateway makes it.
- */
-export function validateOwnFiles({ store, keys, stateFile }: Draft, findings: Findings): void {
-  const usesStateFile = store?.kind === "memory" || keys === "redis";
-  const files = {
-    keys: keys === "redis" ? undefined : keys,
-    stateFile: usesStateFile ? stateFile : undefined,
-  };
-  for (const [key, file] of Object.entries(files)) {
-    const path = file === undefined ? undefined : resolve(dirname(findings.file), file);
-    const why = path === undefined ? undefined : whyNoFile(path);
-    if (why === undefined) continue;
-    const shown = findings.tree.isSubstituted([key]) ? "the path" : path;
-    findings.mistake([key], `Cannot use ${shown} as ${key}: ${why}`);
-  }
-}
-
-function whyNoFile(path: string): string | undefined {
-  try {
-    return statSync(path).isDirectory() ? "it is a folder; name a file" : undefined;
-  } catch (error) {
-    const isBelowFile = (error as NodeJS.ErrnoException).code === "ENOTDIR";
-    return isBelowFile ? "a part of its path is no folder; check the path" : undefined;
   }
 }
 

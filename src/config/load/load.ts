@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { dirname, resolve } from "node:path";
 import type { LoadResult, ServiceConfig } from "../config.ts";
+import { validateOwnFiles } from "../draft/check-own-files.ts";
 import { type Draft, readDraft } from "../draft/draft.ts";
-import { validateDraft, validateOwnFiles } from "../draft/validate.ts";
+import { validateDraft } from "../draft/validate.ts";
 import { planCostsOf, validateCosts } from "../draft/validate-costs.ts";
 import { validateServices } from "../draft/validate-services.ts";
 import { Findings } from "../file/findings.ts";

@@ -4,6 +4,7 @@ import type { DatabaseSync } from "node:sqlite";
 import { setTimeout as pause } from "node:timers/promises";
 import { makeFolder } from "../../base/make-folder.ts";
 import { errorCode } from "../../base/messages.ts";
+import { lockOf } from "../../base/own-files.ts";
 import { loadSqlite } from "../../base/sqlite.ts";
 import { fileErrorMessage, ownerOf, realPathOf } from "./replace-file.ts";
 
@@ -36,7 +37,7 @@ export async function takeLock(path: string, waitMs: number): Promise<FileLock |
     throw new Error(`Cannot make the directory of ${path}: ${why}; ${advice}`, { cause });
   });
   const target = await realPathOf(path);
-  const file = `${target}.lock`;
+  const file = lockOf(target);
   const startedMs = performance.now();
   await makeLockFile(file, { path, target });
   for (;;) {

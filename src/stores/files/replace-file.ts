@@ -3,6 +3,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { makeFolder } from "../../base/make-folder.ts";
 import { errorCode } from "../../base/messages.ts";
 import { openRegularFile } from "../../base/open-regular-file.ts";
+import { temporaryOf } from "../../base/own-files.ts";
 
 /**
  * Replaces a file by temporary file, fsync, rename and fsync of the directory
@@ -15,7 +16,7 @@ import { openRegularFile } from "../../base/open-regular-file.ts";
 export async function replaceFile(path: string, pieces: Iterable<string>): Promise<void> {
   await makeFolder(dirname(path));
   const target = await realPathOf(path);
-  const temporary = `${target}.tmp`;
+  const temporary = temporaryOf(target);
   await removeFile(temporary);
   try {
     const handle = await open(temporary, "wx", 0o600);
@@ -36,7 +37,7 @@ export async function replaceFile(path: string, pieces: Iterable<string>): Promi
 
 /** Whether replaceFile can begin, which leaves the file as it is. The caller holds the lock. */
 export async function canReplaceFile(path: string): Promise<boolean> {
-  const temporary = `${await realPathOf(path)}.tmp`;
+  const temporary = temporaryOf(await realPathOf(path));
   try {
     await removeFile(temporary);
     const handle = await open(temporary, "wx", 0o600);

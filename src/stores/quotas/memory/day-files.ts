@@ -3,13 +3,13 @@ import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { quoteValue } from "../../../base/messages.ts";
+import { historyFolderOf } from "../../../base/own-files.ts";
 import { parseJson } from "../../../base/parse-json.ts";
 import { ID_PATTERN } from "../../../core/keys/records.ts";
 import { dayOf, formatDay } from "../../../core/quota/days.ts";
 import { METER_NAME } from "../../../core/quota/meters.ts";
 import { fileErrorMessage, replaceFile } from "../../files/replace-file.ts";
 import type { AccountRef } from "../account-ref.ts";
-import { besideStateFile } from "./state-file.ts";
 
 /** The counts of one account on one day, and the plan of its last request of that day. */
 export type DayCount = {
@@ -34,7 +34,7 @@ export class DayFiles {
   readonly #folder: string;
 
   constructor(stateFile: string) {
-    this.#folder = besideStateFile(stateFile, ".history");
+    this.#folder = historyFolderOf(stateFile);
   }
 
   /**

@@ -1,3 +1,4 @@
+import { notesFileOf } from "../../../base/own-files.ts";
 import {
   type DeprecatedCall,
   DeprecatedCalls,
@@ -6,7 +7,7 @@ import {
 import type { ActivityStore, AddedCalls, KeyUse, RefusalCount } from "../activity-store.ts";
 import type { DayCounts } from "./day-counts.ts";
 import { MemoryUsageMarks } from "./memory-usage-marks.ts";
-import { notesFileOf, readNotes, writeNotes } from "./notes-file.ts";
+import { readNotes, writeNotes } from "./notes-file.ts";
 
 /**
  * The notes of the only gateway of a memory store. Their file is next to the state file and is

@@ -3,14 +3,8 @@ import { damagedFileError, JsonMemberReader, parseFile } from "../../files/damag
 import { readTextIfAny, replaceFile } from "../../files/replace-file.ts";
 import type { KeyUse } from "../activity-store.ts";
 import type { AcknowledgedUsage } from "../usage-marks.ts";
-import { besideStateFile } from "./state-file.ts";
 
 const VERSION = 1;
-
-/** `state.notes.json` next to `state.json`. */
-export function notesFileOf(stateFile: string): string {
-  return besideStateFile(stateFile, ".notes.json");
-}
 
 /** The notes of a memory store, as its file has them (docs/reference/history.md#notes). */
 export type Notes = {

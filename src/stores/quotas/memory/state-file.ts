@@ -1,4 +1,3 @@
-import { basename, dirname, extname, join } from "node:path";
 import { NAME_PATTERN } from "../../../core/keys/edit-rules.ts";
 import type { Ban } from "../../../core/quota/bans.ts";
 import type { AccountState } from "../../../core/quota/decide.ts";
@@ -18,11 +17,6 @@ export type SavedAccount = AccountRef & {
   /** How its ban came about, if it has one and the cause is known. */
   readonly cause?: BanCause | undefined;
 };
-
-/** The name of what a store keeps next to its state file: its name with another ending. */
-export function besideStateFile(stateFile: string, ending: string): string {
-  return join(dirname(stateFile), `${basename(stateFile, extname(stateFile))}${ending}`);
-}
 
 const VERSION = 1;
 /** Accounts per chunk: about a millisecond of work, after which the event loop has its turn. */

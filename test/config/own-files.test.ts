@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { link, mkdir, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "vitest";
+import { loadConfig } from "../../src/config/load/load.ts";
+import { openFolder } from "../cli/kit.ts";
+import { ENVIRONMENTS, PLANS, told } from "./folder.ts";
+
+/** The mistakes of a configuration in the folder with these lines. */
+async function toldIn(folder: string, lines: string, environments = ENVIRONMENTS) {
+  const file = join(folder, "tollgate.yaml");
+  await writeFile(file, `${environments}${PLANS}${lines}\n`);
+  return told(await loadConfig(file, {}, { forStart: true }));
+}
+
+describe("keys and stateFile overwrite no file of each other", () => {
+  it("by a file that the gateway keeps next to one of them", async () => {
+    await using folder = await openFolder();
+    const pairs = [
+      ["state.notes.json", "./state.json"],
+      ["state.notes.json.tmp", "state.json"],
+      ["./state.json.lock", "state.json"],
+      ["state.json.tmp", "state.json"],
+      ["keys.json", "keys.json.lock"],
+      ["keys.json", "./keys.json.tmp"],
+      ["state.history", "state.json\nhistory: 10d"],
+    ];
+    for (const [keys, stateFile] of pairs) {
+      const lines = `keys: ${keys}\nstateFile: ${stateFile}`;
+      assert.match((await toldIn(folder.path, lines)).join(), /^5:12: Cannot use /, lines);
+    }
+    const others = [
+      ["state.notes", "state.json"],
+      ["notes.json", "state.json"],
+      ["state.history", "state.json"],
+      ["data/state.notes.json", "state.json"],
+    ];
+    for (const [keys, stateFile] of others) {
+      const lines = `keys: ${keys}\nstateFile: ${stateFile}`;
+      assert.deepEqual(await toldIn(folder.path, lines), [], lines);
+    }
+  });
+
+  it("by a default of the other one, which is told at the one that is given", async () => {
+    await using folder = await openFolder();
+    assert.deepEqual(await toldIn(folder.path, "keys: data/state.notes.json"), [
+      `4:7: Cannot use keys and stateFile together: both would write ${join(folder.path, "data/state.notes.json")}; name other files`,
+    ]);
+  });
+
+  it("by a hard link", async () => {
+    await using folder = await openFolder();
+    await writeFile(join(folder.path, "a.json"), "");
+    await link(join(folder.path, "a.json"), join(folder.path, "b.json"));
+    const [mistake = ""] = await toldIn(folder.path, "keys: a.json\nstateFile: b.json");
+    assert.match(mistake, /^5:12: Cannot use the same file for keys and stateFile/);
+  });
+
+  it("by the lock of the file that a link leads to", async () => {
+    await using folder = await openFolder();
+    await mkdir(join(folder.path, "real"));
+    await writeFile(join(folder.path, "real/keys.json"), "");
+    await symlink("real/keys.json", join(folder.path, "keys.json"));
+    const [mistake = ""] = await toldIn(
+      folder.path,
+      "keys: keys.json\nstateFile: real/keys.json.lock",
+    );
+    assert.match(mistake, /^5:12: Cannot use /);
+    assert.deepEqual(await toldIn(folder.path, "keys: keys.json\nstateFile: keys.json.lock"), []);
+  });
+});
