@@ -66,7 +66,8 @@ These are mistakes too:
 - The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
   \`stateFile\`, hard links included, or for one of them and what the gateway keeps next to the other, as
   \`state.notes.json\`, \`state.history\`, \`….lock\` and \`….tmp\`; one of these that is a folder, or below a file, on the
-  machine of \`check\` or of the start. What is not there yet is no mistake.
+  machine of \`check\` or of the start, or that the configuration reads elsewhere, as itself or \`api\`. What is not there
+  yet is no mistake.
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a

@@ -69,3 +69,47 @@ describe("keys and stateFile overwrite no file of each other", () => {
     assert.deepEqual(await toldIn(folder.path, "keys: keys.json\nstateFile: keys.json.lock"), []);
   });
 });
+
+describe("keys and stateFile are no file that the configuration reads", () => {
+  const API = "openapi: 3.1.0\npaths: { /a: { get: { responses: {} } } }\n";
+  const environments = ENVIRONMENTS.replace(" }\n", ", api: ./api.yaml }\n");
+
+  it("such as itself, a description, a secret or a certificate", async () => {
+    await using folder = await openFolder();
+    const place = (name: string) => join(folder.path, name);
+    await writeFile(place("api.yaml"), API);
+    await writeFile(place("tag"), "tg");
+    const secret = `storePrefix: ${"$"}{file:./tag}`;
+    for (const name of ["tollgate.yaml", "api.yaml", "tag"]) {
+      for (const key of ["keys", "stateFile"]) {
+        const told = await toldIn(folder.path, `${key}: ./${name}\n${secret}`, environments);
+        const column = key.length + 3;
+        assert.deepEqual(told, [
+          `4:${column}: Cannot use ${place(name)} as ${key}: the configuration reads it, or what is kept next to it, as another file, which the gateway would overwrite; name a file of its own`,
+        ]);
+      }
+    }
+    assert.deepEqual(await toldIn(folder.path, secret, environments), []);
+    const tls = environments.replace("live,", "live, tls: { cert: ./a.pem, key: ./a.key },");
+    const all = (await toldIn(folder.path, "stateFile: a.key", tls)).join("\n");
+    assert.match(all, /Cannot use \S+\/a\.key as stateFile: the configuration reads it/);
+  });
+
+  it("nor does one of them overwrite such a file by what is kept next to it", async () => {
+    await using folder = await openFolder();
+    await writeFile(join(folder.path, "api.notes.json"), API);
+    const described = environments.replace("api.yaml", "api.notes.json");
+    const [mistake = ""] = await toldIn(folder.path, "stateFile: ./api.json", described);
+    assert.match(
+      mistake,
+      /^4:12: Cannot use \S+\/api\.json as stateFile: the configuration reads /,
+    );
+  });
+
+  it("but a stateFile that is not used may be anything, as before", async () => {
+    await using folder = await openFolder();
+    await writeFile(join(folder.path, "api.yaml"), API);
+    const lines = "store: redis://127.0.0.1:1\nstateFile: ./api.yaml";
+    assert.deepEqual(await toldIn(folder.path, lines, environments), []);
+  });
+});

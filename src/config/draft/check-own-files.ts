@@ -42,27 +42,41 @@ function written(file: string): string[] {
   return [target, lockOf(target), temporaryOf(target)];
 }
 
-function writtenByMemory({ history }: Draft, stateFile: string): string[] {
+function writtenByMemory({ store, history }: Draft, stateFile: string): string[] {
+  if (store?.kind !== "memory") return [];
   const notes = realPath(notesFileOf(stateFile));
   const days = history === undefined ? [] : [historyFolderOf(stateFile)];
   return [notes, temporaryOf(notes), ...days];
 }
 
 /**
- * Finds paths of the gateway's own files at which this machine can have no file. A file that is
- * missing is no mistake, because the gateway makes it.
+ * Finds paths of the gateway's own files at which this machine can have no file, and those of files
+ * that the configuration reads, such as itself. A file that is missing is no mistake, because the
+ * gateway makes it.
  */
-export function validateOwnFiles(draft: Draft, findings: Findings): void {
+export function validateOwnFiles(
+  draft: Draft,
+  findings: Findings,
+  filesRead: readonly string[],
+): void {
   const { keys, stateFile } = ownPaths(draft, findings);
   const usesStateFile = draft.store?.kind === "memory" || draft.keys === "redis";
   const files = { keys, stateFile: usesStateFile ? stateFile : undefined };
   for (const [key, path] of Object.entries(files)) {
-    const why = path === undefined ? undefined : whyNoFile(path);
+    if (path === undefined) continue;
+    const beside = key === "stateFile" ? writtenByMemory(draft, path) : [];
+    const overwrites = [...written(path), ...beside].some((own) => {
+      return filesRead.some((one) => isSameFile(one, own));
+    });
+    const why = overwrites ? READ_ELSEWHERE : whyNoFile(path);
     if (why === undefined) continue;
     const shown = findings.tree.isSubstituted([key]) ? "the path" : path;
     findings.mistake([key], `Cannot use ${shown} as ${key}: ${why}`);
   }
 }
+
+const READ_ELSEWHERE =
+  "the configuration reads it, or what is kept next to it, as another file, which the gateway would overwrite; name a file of its own";
 
 function whyNoFile(path: string): string | undefined {
   try {

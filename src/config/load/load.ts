@@ -83,7 +83,6 @@ export async function loadTree(
   const findings = new Findings(file, tree);
   const draft = inDataFolder(readDraft(findings), tree.value, variables.TOLLGATE_DATA);
   validateDraft(draft, findings);
-  if (forStart) validateOwnFiles(draft, findings);
   validateServices(draft, findings);
   const planCosts = planCostsOf(draft);
   validateCosts(draft, findings, planCosts);
@@ -91,13 +90,15 @@ export async function loadTree(
   const described = await readDescriptions(draft, findings, planCosts);
   const pems = await readPemFiles(draft, findings, folder);
 
-  const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   const files = [resolve(file), ...paths, ...described.files];
+  const pemFiles = namedPemFiles(draft, folder);
+  if (forStart) validateOwnFiles(draft, findings, [...files, ...pemFiles]);
+  const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   if (all.length > 0) {
     return {
       ok: false,
       mistakes: inOrder(all, file),
-      files: [...files, ...namedPemFiles(draft, folder)],
+      files: [...files, ...pemFiles],
       unread: unread ?? findings.unread,
     };
   }
