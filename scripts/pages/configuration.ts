@@ -111,7 +111,7 @@ const DESCRIPTION_NOTES = `## The API description
 | the path | \`basePath\` and the path make the route; \`servers\` are not used (a warning where none ends in \`basePath\`, also at those of a path or an operation). A parameter is a segment, or what literal text leaves of one: \`{id}.json\`, \`{id}:publish\`, \`@{user}\`, \`{from}-{to}\`; it is never empty. Of several templates that match a path, the one with the fewest segments with parameters has it, then the one with the longer literal text, then the one that comes first. Two paths that match the same requests are a mistake |
 | \`get put post delete options head patch\` | the methods; \`trace\` and others are a warning and left out |
 | \`requestBody\` | whether DELETE may have a body |
-| \`deprecated: true\` | announces the operation's end with the next three |
+| \`deprecated: true\` | announces the operation's end with the next three rows |
 | \`x-deprecated-since\` | \`Deprecation\`; missing: a warning, not sent |
 | \`x-sunset\`, \`x-deprecated-sunset\` | \`Sunset\`, and 410 from that instant on; missing: a warning, not sent; before the deprecation: a mistake |
 | \`x-successor\` | \`Link: <…>; rel="successor-version"\`: a URI reference |
@@ -124,7 +124,8 @@ const DESCRIPTION_NOTES = `## The API description
 | \`x-limits\` | windows of each account [for this operation](reference/plans.md#limits-of-an-operation), as in \`{ minute: 10 }\`; needs an \`operationId\` |
 
 Dates are \`2030-12-05\`, which means 00:00:00Z, or \`2030-12-05T00:00:00Z\`. On an operation that is not
-\`deprecated: true\` they are a warning and have no effect. A \`$ref\` of a path item is followed inside
+\`deprecated: true\`, \`x-deprecated-since\`, the sunset and \`x-successor\` are a warning and have no effect;
+\`x-brownouts\` hold on any operation. A \`$ref\` of a path item is followed inside
 the file, and into other files of its folder, as in \`pets.yaml\` or \`paths/pets.yaml#/list\`; saving one of them
 reloads. Operations may stand beside it, but not one that it leads to as well. One in place of an operation is followed
 likewise, and keys beside it that the gateway acts on are mistakes, as is the merge key \`<<\`, which YAML 1.2 does not have.
