@@ -229,6 +229,13 @@ admin: { listen: 127.0.0.1:0 }`);
     for (const listen of loopback) await loadLines(`admin: { listen: ${listen} }`);
   });
 
+  it("an admin token whose variable is null as this text", async () => {
+    for (const text of ["null", "~"]) {
+      const config = await loadLines("admin:\n  token: ${TOKEN}", { TOKEN: text });
+      assert.equal(config.admin?.token, text);
+    }
+  });
+
   it("an admin token left empty, in quotes or not, as none", async () => {
     for (const token of ["${TOKEN:-}", '"${TOKEN:-}"', '""']) {
       assert.equal((await loadLines(`admin:\n  token: ${token}`)).admin?.token, "");

@@ -78,7 +78,7 @@ export class Findings {
   describeValue(path: ConfigPath): string {
     const value = valueAt(this.tree.value, path);
     if (value === undefined) return "there is none; add it";
-    if (value === null) return "it is empty; give it a value or remove it";
+    if (value === null || value === "") return "it is empty; give it a value or remove it";
     if (Array.isArray(value))
       return value.length === 0 ? "the list is empty" : "the value is a list";
     if (typeof value === "object") {

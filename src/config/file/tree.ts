@@ -193,7 +193,9 @@ function plainScalar(state: ParseState, node: Scalar, path: ConfigPath): unknown
   );
   if (tag === undefined) return text;
   const resolved = tag.resolve(text, () => {}, { intAsBigInt: false });
-  return isScalar(resolved) ? resolved.value : resolved;
+  const value = isScalar(resolved) ? resolved.value : resolved;
+  // A reference is a value, also to a variable that is empty or "null".
+  return value === null ? text : value;
 }
 
 function isTooMuch(state: ParseState, path: ConfigPath, offset = 0): boolean {

@@ -261,10 +261,7 @@ export function offOr<T extends z.ZodType>(schema: T) {
 
 const TOKEN = "a token of at most 512 printable characters without spaces";
 
-/** If the variable is empty, `token: ${TOKEN:-}` without quotes is null to YAML. */
-export const token = z
-  .preprocess((value) => value ?? "", z.string(TOKEN).regex(/^[\x21-\x7e]{0,512}$/, TOKEN))
-  .meta({ title: TOKEN });
+export const token = text(TOKEN, /^[\x21-\x7e]{0,512}$/);
 
 /** An optional key, with its default as a person would write it, and its meaning. */
 export function optional<T extends z.ZodType>(
