@@ -47,6 +47,8 @@ export type TreeOptions = {
 };
 
 const DEPTH_MAX = 64;
+const OTHER_VERSION =
+  "Cannot read the file as YAML: it says that it is YAML 1.1, in which 060 is 48; remove the line";
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
 /** The state of reading one file. Offsets are positions in its text. */
@@ -76,6 +78,12 @@ export function parseTree(
 ): { readonly tree?: Tree; readonly mistakes: readonly Mistake[] } {
   const { parsed, mistakes } = parseYaml(text, options.file);
   if (parsed === undefined) return { mistakes };
+  // A description comes from other tools, some of which write YAML 1.1.
+  const isDescription = options.variables === undefined;
+  if (parsed.document.directives.yaml.version !== "1.2" && !isDescription) {
+    const place = parsed.placeAt(text.search(/^%YAML/m));
+    return { mistakes: [makeMistake(options.file, place, OTHER_VERSION)] };
+  }
   const state: ParseState = {
     ...parsed,
     options,
