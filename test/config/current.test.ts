@@ -56,6 +56,9 @@ describe("the JSON Schema", () => {
 
 describe("check and the schema agree on", () => {
   const rows: readonly (readonly [lines: string, isFine: boolean])[] = [
+    ['foreignKeys: [{ prefix: sk_, min: "22" }]', true],
+    [`foreignKeys: [{ prefix: "\${PREFIX:-sk_}", min: "\${MIN:-22}" }]`, true],
+    ['foreignKeys: [{ prefix: sk_, min: "few" }]', false],
     ['plans: { free: { minute: "60" } }', true],
     ['plans: { free: { minute: "sixty" } }', false],
     ['plans: { free: { minute: " 60" } }', false],

@@ -59,7 +59,7 @@ function withReferences(schema: JsonSchema): JsonSchema {
   };
   if (Array.isArray(rules.anyOf)) {
     const options = rules.anyOf.map((option: JsonSchema) => {
-      return describesMap(option) ? withReferences(option) : option;
+      return option.type === "array" || describesMap(option) ? withReferences(option) : option;
     });
     return { ...words, ...rules, anyOf: [...options, REFERENCE] };
   }
