@@ -219,8 +219,10 @@ function takes(schema: JsonSchema): string {
   if (typeof schema.title === "string") return inCell(schema.title);
   if (schema.type === "array") return `a list, each ${takes(schema.items as JsonSchema)}`;
   if (mapIn(schema) === undefined) return inCell(String(schema.type));
-  const isLimits = propertiesOf(mapIn(schema) ?? {}).headerBytes !== undefined;
-  return isLimits ? "a map, as `limits`" : "a map, see below";
+  const keys = Object.keys(propertiesOf(mapIn(schema) ?? {}));
+  if (keys.includes("headerBytes")) return "a map, as `limits`";
+  if (!keys.includes("connectTimeout")) return "a map, see below";
+  return `a map of these of \`limits\`: ${keys.map(codeOf).join(", ")}`;
 }
 
 function defaultOf({ schema, isRequired }: Row): string {
