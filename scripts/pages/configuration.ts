@@ -72,7 +72,7 @@ These are mistakes too:
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
 network of \`trustedProxies\`, \`allow\` or \`deny\` with another address than its first one, as the whole network counts, the
-same entry twice in one of these or in \`cors.origins\`, \`log.meta\`, \`events.kinds\` or \`events.quota\`, and a
+same entry twice in one of these, in any spelling, or in \`admin.hosts\`, \`cors.origins\`, \`log.meta\`, \`events.kinds\` or \`events.quota\`, and a
 \`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is a \`*\` inside
 an origin of \`cors\`, as origins are compared whole, and, with \`credentials: true\`, a \`"*"\` in \`headers\` or \`expose\`, as
 browsers take it for a name then. So is an entry of

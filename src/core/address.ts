@@ -38,11 +38,36 @@ export function isCidr(text: string): boolean {
 
 /** Whether every address of a network lies in one network of a list. */
 export function isWithin(cidr: string, networks: readonly string[]): boolean {
-  const [address = ""] = cidr.split("/");
+  const inner = canonicalNetwork(cidr);
+  const [address = ""] = inner.split("/");
   return networks.some((network) => {
-    const isSameFamily = network.includes(":") === cidr.includes(":");
-    return isSameFamily && bitsOf(cidr) >= bitsOf(network) && addressMatcher([network])(address);
+    const outer = canonicalNetwork(network);
+    const isSameFamily = outer.includes(":") === inner.includes(":");
+    return isSameFamily && bitsOf(inner) >= bitsOf(outer) && addressMatcher([outer])(address);
   });
+}
+
+/** One spelling for a network. A network of mapped addresses is that of their IPv4 addresses. */
+export function canonicalNetwork(cidr: string): string {
+  const [address = ""] = cidr.split("/");
+  const bits = bitsOf(cidr);
+  const plain = bits < MAPPED_BITS ? address : normalizeAddress(address);
+  if (plain.includes(":")) {
+    const words = wordsOf(plain).map((word, i) => word - beyond(word, i, { bits, width: 16 }));
+    return `${words.map((word) => word.toString(16)).join(":")}/${bits}`;
+  }
+  const left = address.includes(":") ? bits - MAPPED_BITS : bits;
+  const bytes = plain.split(".").map(Number);
+  return `${bytes.map((byte, i) => byte - beyond(byte, i, { bits: left, width: 8 })).join(".")}/${left}`;
+}
+
+/** The part of the i-th word of an address that lies behind the prefix. */
+function beyond(
+  word: number,
+  i: number,
+  { bits, width }: { readonly bits: number; readonly width: number },
+): number {
+  return word % 2 ** Math.min(width, Math.max(0, (i + 1) * width - bits));
 }
 
 /** Whether the address of a CIDR is not the first one of its network. */
@@ -51,10 +76,8 @@ export function hasBitsBeyondPrefix(cidr: string): boolean {
   const isIPv6 = address.includes(":");
   const words = isIPv6 ? wordsOf(address) : address.split(".").map(Number);
   const width = isIPv6 ? 16 : 8;
-  return words.some((word, i) => {
-    const rest = Math.min(width, Math.max(0, (i + 1) * width - bitsOf(cidr)));
-    return word % 2 ** rest !== 0;
-  });
+  const bits = bitsOf(cidr);
+  return words.some((word, i) => beyond(word, i, { bits, width }) !== 0);
 }
 
 /** The prefix length of a CIDR. A bare address is a network of one address. */

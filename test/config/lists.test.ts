@@ -50,4 +50,29 @@ trustedProxies: [127.0.0.1, 127.0.0.1]`,
       ],
     );
   });
+
+  it("with a network twice in two spellings, and a host of the admin listener", async () => {
+    const told = await warned(
+      'allow: ["::ffff:10.0.0.1", 10.0.0.1, "::ffff:a00:1", 10.0.0.2]',
+      `trustedProxies: ["2001:db8::/32", "2001:DB8:0::/32", "2001:db8::/33", "::ffff:0:0/95", "::fffe:0:0/95"]
+admin: { hosts: [a.test, b.test, a.test] }`,
+    );
+    assert.deepEqual(
+      told.map((text) => text.replace(/^(\d+):\d+: /, "$1: ")).filter((text) => /twice/.test(text)),
+      [
+        "2: 10.0.0.1/32 is twice in allow; remove one",
+        "2: ::ffff:a00:1/128 is twice in allow; remove one",
+        "4: 2001:DB8:0::/32 is twice in trustedProxies; remove one",
+        "4: ::fffe:0:0/95 is twice in trustedProxies; remove one",
+        "5: a.test is twice in hosts; remove one",
+      ],
+    );
+  });
+
+  it("allow whose mapped network lies in trustedProxies, as in the spelling of IPv4", async () => {
+    const told = await warned('allow: ["::ffff:10.0.0.0/104"]', "trustedProxies: [10.0.0.0/8]");
+    const plain = await warned("allow: [10.0.0.0/8]", "trustedProxies: [10.0.0.0/8]");
+    assert.equal(plain.length, 1);
+    assert.equal(told.length, 1);
+  });
 });
