@@ -10,13 +10,15 @@ import { nameOfGateway } from "./distinct-gateways.ts";
 /** The timeout of a query that the gateway can answer at once. */
 const IDENTITY_MS_MAX = 5_000;
 
+type RunningRecords = { readonly id: string | null; readonly place: string };
+
 /**
  * The identity of the running gateway's records. Undefined if no gateway replies, or if it cannot
  * tell: then the records cannot be compared.
  */
 export async function gatewayRecordsIdentity(
   config: AdminConfig,
-): Promise<{ readonly id: string | null; readonly place: string } | undefined> {
+): Promise<RunningRecords | undefined> {
   const question = { path: "/api/records", members: ["place"], withinMs: IDENTITY_MS_MAX };
   const running = await fetchAdmin<{ id?: unknown; place: unknown }>(config, question);
   if (!running.ok || typeof running.value.place !== "string") return undefined;
@@ -28,13 +30,14 @@ export async function gatewayRecordsIdentity(
  * Why an answer from these records would not be about the running gateway, and a change would not
  * reach it: it uses other records, for example because its TOLLGATE_DATA is not that of this shell
  * (docs/reference/commands.md#one-set-of-records). Undefined if they are the same, or if no gateway
- * can be reached.
+ * can be reached. `known` are the records of the gateway if it was asked for them already.
  */
 export async function otherRecordsError(
   keys: Pick<KeyStore, "refresh" | "identity">,
   config: Config,
+  known?: RunningRecords,
 ): Promise<string | undefined> {
-  const running = await gatewayRecordsIdentity(config);
+  const running = known ?? (await gatewayRecordsIdentity(config));
   if (running === undefined || config.admin === undefined) return undefined;
   await keys.refresh();
   const { id, place } = await keys.identity();

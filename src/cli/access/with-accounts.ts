@@ -3,8 +3,10 @@ import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts"
 import type { Invocation } from "../framework/verb.ts";
 import { type AccountOperations, type OperationResult, refused } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
+import { gatewayRecordsIdentity, otherRecordsError } from "./gateway-differences.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
 import { envOptionError } from "./unknown-names.ts";
+import { openStoredRecords } from "./with-keys.ts";
 
 /**
  * Runs a query about accounts and prints its result: in the store if all gateways share one and the
@@ -43,11 +45,15 @@ export async function withAccounts<T>(
 
 /** Runs the query where `withAccounts` does, and returns its result. */
 export async function askAccounts<T>(
-  { config, asksGateway, sharesStore }: ReachedGateway,
+  reached: ReachedGateway,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {
-  if (asksGateway || !sharesStore) return ask(openAdminAccounts(config, sharesStore));
+  const { config, asksGateway, sharesStore } = reached;
+  if (asksGateway || !sharesStore) {
+    const strange = await showWait(terminal, READING_KEYS, strangeRecords(reached, terminal));
+    return strange === undefined ? ask(openAdminAccounts(config, sharesStore)) : refused(strange);
+  }
   const { openStoredAccounts } = await import("./store-client.ts");
   const opened = openStoredAccounts(config, terminal);
   const { accounts, strange, close } = await showWait(terminal, READING_KEYS, opened);
@@ -55,5 +61,23 @@ export async function askAccounts<T>(
     return strange === undefined ? await ask(accounts) : refused(strange);
   } finally {
     await close();
+  }
+}
+
+/** Why the gateway that is asked has other records than the command. `--admin` names it on purpose. */
+async function strangeRecords(
+  { config, isRemote }: ReachedGateway,
+  terminal: Terminal,
+): Promise<string | undefined> {
+  if (isRemote) return undefined;
+  const running = await gatewayRecordsIdentity(config);
+  if (running === undefined) return undefined;
+  // Records that cannot be read cannot be compared, and the gateway needs none of them to answer.
+  const keys = await openStoredRecords(config, terminal).catch(() => undefined);
+  if (keys === undefined) return undefined;
+  try {
+    return await otherRecordsError(keys, config, running);
+  } finally {
+    await keys.close();
   }
 }

@@ -152,6 +152,34 @@ describe("a command whose key records are not those of the running gateway", () 
     },
   );
 
+  it("says so in every verb that asks the gateway for an account: store: memory", async () => {
+    await using folder = await openFolder();
+    await using shell = await openFolder();
+    const [admin = 0] = await freePorts(1);
+    const file = await writeConfig(folder, { admin });
+    await using gateway = startTollgate(["start", "--config", file]);
+    await gateway.line(({ msg }) => msg === "serving");
+    const made = await runVerb([...CREATE, "--config", file]);
+    assert.equal(made.status, 0, made.err);
+    const { account } = jsonOf<{ account: string }>(made);
+    const ban = ["bans", "add", account, "--for", "1h", "--json", "--config"];
+    assert.equal((await runVerb([...ban, file])).status, 0);
+    const other = await writeConfig(shell, { admin });
+    for (const verb of [
+      ...["usage", `usage ${account}`, "usage --days 2", "bans list", `bans why ${account}`],
+      ...[`bans add ${account} --for 2h`, `bans lift ${account}`, `accounts reset ${account}`],
+    ]) {
+      const asked = await runVerb([...verb.split(" "), "--config", other]);
+      assert.deepEqual([verb, asked.status, asked.out], [verb, 1, ""]);
+      assert.match(asked.err, / has others, in \S+\. Nothing was changed\./, verb);
+    }
+    const bans = await runVerb(["bans", "list", "--json", "--config", file]);
+    const known = jsonOf<readonly { account: string }[]>(bans).map((one) => one.account);
+    assert.deepEqual(known, [account], "the ban of the gateway stands");
+    const named = ["bans", "lift", account, "--admin", `http://127.0.0.1:${admin}`];
+    assert.equal((await runVerb([...named, "--config", other])).status, 0, "named on purpose");
+  });
+
   it("says so of another store, with the same key file and no password, and never of the same by another name", async () => {
     const password = "hunter2-hunter2";
     const redis = await startRedis({ args: ["--requirepass", password] });
