@@ -184,19 +184,18 @@ export function addressOf({ url, listen }: NonNullable<AdminConfig["admin"]>): s
   return url ?? originOf(listen);
 }
 
-/** A question with a timeout of its own, to the gateway of the configuration, is one that the verb can do without. */
+/** All questions to the gateway of the configuration share their time, so that one that hangs is waited for once. */
 function exchangeOf(
   { admin }: AdminConfig,
-  { method = "GET", body, withinMs, origin }: AdminRequest,
+  { method = "GET", body, withinMs = ANSWER_MS_MAX, origin }: AdminRequest,
   url: URL,
   onSent: () => void,
 ): Promise<AdminAnswer> {
   const json = body === undefined ? "" : JSON.stringify(body);
-  const options = { method, token: admin?.token ?? "", body: json, onSent };
-  const isOptional = withinMs !== undefined && admin !== undefined && origin === undefined;
-  return isOptional
-    ? exchangeOnce(admin, url, { ...options, withinMs })
-    : exchange(url, { ...options, withinMs: withinMs ?? ANSWER_MS_MAX });
+  const options = { method, token: admin?.token ?? "", body: json, onSent, withinMs };
+  return admin !== undefined && origin === undefined
+    ? exchangeOnce(admin, url, options)
+    : exchange(url, options);
 }
 
 /** An admin listener gives each error a code, and answers neither 502 nor 504: it has no backend. */

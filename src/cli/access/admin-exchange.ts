@@ -57,9 +57,8 @@ export function exchange(
 const waitedMs = new WeakMap<object, number>();
 
 /**
- * The same as `exchange`, for a question whose verb goes on without an answer. The time for which the
- * verb has waited for this gateway in vain is taken off, so that several such questions wait no longer
- * together than the one with the latest deadline.
+ * The same as `exchange`. The time for which the verb has waited for this gateway in vain is taken off,
+ * so that several questions wait no longer together than the one with the latest deadline.
  */
 export async function exchangeOnce(
   admin: object,

@@ -11,7 +11,7 @@ import {
   fail,
 } from "../../server/process/process-context.ts";
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
-import type { Terminal } from "../framework/terminal.ts";
+import { showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import { type Invocation, parseAdminOptions } from "../framework/verb.ts";
 import { fetchAdmin, TOKEN } from "./admin-client.ts";
 
@@ -82,7 +82,10 @@ async function reach(
   if (admin !== undefined && !asksSeveral) return reachAt(admin, admins, invocation, terminal);
   const { loadConfig } = await import("../../config/load/load.ts");
   const loaded = await loadConfig(configFileOf(invocation), terminal.env);
-  const refusal = loaded.ok && !readsFile ? await refusedReload(loaded.config) : undefined;
+  const refusal =
+    loaded.ok && !readsFile
+      ? await showWait(terminal, WAITING_FOR_GATEWAY, refusedReload(loaded.config))
+      : undefined;
   if (loaded.ok && refusal === undefined) {
     const meters = meterNames(loaded.config);
     const sharesStore = loaded.config.store.kind !== "memory";

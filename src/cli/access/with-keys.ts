@@ -7,7 +7,12 @@ import type { Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { applyKeyEdit, type CommandKeys, keyContextOf } from "../../stores/keys/key-store.ts";
 import { curlLine } from "../framework/curl.ts";
-import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
+import {
+  READING_KEYS,
+  showWait,
+  type Terminal,
+  WAITING_FOR_GATEWAY,
+} from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import { otherRecordsError } from "./gateway-differences.ts";
 import { type ReachedGateway, reachGateway } from "./reach.ts";
@@ -37,7 +42,8 @@ export async function withKeys(
     changed = true;
   });
   try {
-    const strange = reached.isRemote ? undefined : await otherRecordsError(keys, config);
+    const wait = <T>(asked: Promise<T>) => showWait(terminal, WAITING_FOR_GATEWAY, asked);
+    const strange = reached.isRemote ? undefined : await wait(otherRecordsError(keys, config));
     if (strange !== undefined) return fail(terminal, EXIT_FAILURE, strange);
     const damage = keys.damage();
     if (damage.length > 0) {
@@ -48,7 +54,7 @@ export async function withKeys(
     const status = await work(keys, reached, context);
     // Nothing is lost if a signal ends the wait for a gateway that does not answer.
     if (!changed || (await terminal.process.releaseEnd())) return status;
-    const { unread, withoutLimits = [] } = await refreshGateway(config);
+    const { unread, withoutLimits = [] } = await wait(refreshGateway(config));
     if (unread !== undefined) terminal.err(`${unread}\n`);
     const judged = { withoutLimits, nowMs: terminal.now() };
     const unserved = unservedPlans(config, [before, keys.records()], judged);

@@ -49,6 +49,9 @@ export function openProgress(terminal: Terminal, what: string): Progress {
 /** The work that every verb begins with that uses the records. */
 export const READING_KEYS = "Reading the keys";
 
+/** The work of a verb whose gateway may be slow to answer. */
+export const WAITING_FOR_GATEWAY = "Waiting for the gateway";
+
 /**
  * Waits for `work` and shows after each second how long it has taken, on one line that disappears at
  * the end. Prints nothing if stderr is not a terminal.

@@ -12,7 +12,7 @@ import { nameOfGateway } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { askAccounts } from "../access/with-accounts.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import {
   CONFIG,
   FURTHER_ADMIN,
@@ -74,7 +74,9 @@ async function whyBanned(
   const [id = ""] = invocation.args;
   const files = logFilesOf(invocation, 1);
   const { config, admins } = reached;
-  const present = await askAccounts(reached, terminal, (accounts) => accounts.banReasons(id));
+  const present = await askAccounts(reached, terminal, (accounts) =>
+    showWait(terminal, WAITING_FOR_GATEWAY, accounts.banReasons(id)),
+  );
   const logs = files.length === 0 ? undefined : await readBans(files, id, terminal);
   const owner = present.ok ? present.value : logs?.owner;
   if (!present.ok && owner === undefined) {
@@ -88,7 +90,8 @@ async function whyBanned(
   const lost: (LostBan | null | undefined)[] = present.ok ? [present.value.lost] : [];
   const origins = logs === undefined ? [undefined, ...admins] : admins;
   for (const origin of origins) {
-    const asked = await fetchBans(config, account, origin);
+    const fetched = fetchBans(config, account, origin);
+    const asked = await showWait(terminal, WAITING_FOR_GATEWAY, fetched);
     if (asked.ok) {
       bans.push(...asked.value.bans);
       // A gateway of an earlier version does not tell it.

@@ -13,7 +13,7 @@ import { distinctGateways } from "../access/distinct-gateways.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { readDeprecatedCalls } from "../access/store-client.ts";
 import { formatInstant, formatTable } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import { CONFIG, FURTHER_ADMIN, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Lists deprecated operations with a sunset, and their callers. */
@@ -27,7 +27,7 @@ export const deprecations: Verb = {
   async run(invocation, terminal) {
     const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
     if (typeof reached === "number") return reached;
-    const asked = await askGateways(reached);
+    const asked = await showWait(terminal, WAITING_FOR_GATEWAY, askGateways(reached));
     const told = await (reached.hasDescriptions ? reportByFile : reportOfGateways)(
       reached,
       asked,

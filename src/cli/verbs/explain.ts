@@ -11,7 +11,7 @@ import { fetchAdmin } from "../access/admin-client.ts";
 import { reachGateway } from "../access/reach.ts";
 import { configFileOf, holdsKey, KEY_IN_ARGUMENT } from "../framework/config-file.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import {
   CONFIG,
   FURTHER_ADMIN,
@@ -106,7 +106,11 @@ async function fromGateways(
   const messages: string[] = [];
   for (const origin of [undefined, ...admins]) {
     const question = { path, members: ["id", "windows"], origin };
-    const answer = await fetchAdmin<Explanation>(config, question);
+    const answer = await showWait(
+      terminal,
+      WAITING_FOR_GATEWAY,
+      fetchAdmin<Explanation>(config, question),
+    );
     if (answer.ok) return answer;
     // The message of a gateway does not name the gateway.
     const named = origin === undefined || answer.message.includes(origin);

@@ -6,7 +6,7 @@ import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { fetchAdmin, fetchAllPages } from "../access/admin-client.ts";
 import { type ReachedGateway, reachGateway } from "../access/reach.ts";
 import { formatInstant, formatTable, styleOf } from "../framework/table.ts";
-import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Invocation, type Option, type Verb } from "../framework/verb.ts";
 
 type Readiness = { readonly status: string; readonly checks: ReadinessChecks };
@@ -29,10 +29,9 @@ export const status: Verb = {
     if (typeof reached === "number") return reached;
     if (invocation.flag("all")) return tellAll(reached, invocation, terminal);
     const { config } = reached;
-    const ready = await fetchAdmin<Readiness>(config, {
-      ...{ path: "/readyz", also: [503] },
-      members: ["status", "checks"],
-    });
+    const question = { path: "/readyz", also: [503], members: ["status", "checks"] };
+    const asked = fetchAdmin<Readiness>(config, question);
+    const ready = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
     if (!ready.ok) return fail(terminal, EXIT_FAILURE, ready.message);
     const shown = await fetchAdmin<{ hash: string }>(config, {
       path: "/api/config",
@@ -72,7 +71,8 @@ async function tellAll(
   invocation: Invocation,
   terminal: Terminal,
 ): Promise<number> {
-  const asked = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+  const listed = fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+  const asked = await showWait(terminal, WAITING_FOR_GATEWAY, listed);
   if (!asked.ok) return fail(terminal, EXIT_FAILURE, asked.message);
   const gateways = asked.value;
   if (invocation.flag("json")) printJson(terminal, gateways);
@@ -185,7 +185,7 @@ export const reload: Verb = {
       members: ["hash"],
       look: "`status`",
     });
-    const reloaded = await showWait(terminal, "Waiting for the gateway", asked);
+    const reloaded = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
     const isToldByGateway = !reloaded.ok && reloaded.status === INVALID;
     if (mistakes.length > 0 && !isToldByGateway) {
       terminal.err(`${mistakes.map(formatMistake).join("\n")}\n`);

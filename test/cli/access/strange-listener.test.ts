@@ -182,3 +182,20 @@ test("a gateway that takes connections and does not answer is waited for once, h
   assert.deepEqual([status, out], [0, "There are no keys: issue one with `keys create`\n"]);
   assert.ok(tookMs > 4_900 && tookMs < 9_000, `${tookMs} ms`);
 });
+
+test("a gateway that hangs is waited for 10 s in all by a verb that needs its answer, with the time on a terminal", async () => {
+  await using folder = await openFolder();
+  await using hole = await openBlackHole();
+  const file = await writeConfig(folder, { admin: Number(new URL(hole.origin).port) });
+  const verbs = ["accounts reset acme", "bans why acme", "explain x", "deprecations", "status"];
+  const waited = verbs.map(async (verb) => {
+    const startedMs = performance.now();
+    const args = [...verb.split(" "), "--config", file];
+    const { status, err } = await runVerb(args, { isErrTty: true });
+    const tookMs = performance.now() - startedMs;
+    assert.equal(status, 1, verb);
+    assert.ok(tookMs > 9_500 && tookMs < 11_900, `${verb}: ${tookMs} ms`);
+    assert.match(err, /Waiting for the gateway: 1 s/, verb);
+  });
+  await Promise.all(waited);
+});
