@@ -32,6 +32,8 @@ plans:
 - \`\${NAME}\` is the value of a variable of the environment, and \`\${NAME:-default}\` has a default for one that is unset
   or empty. An unset variable without a default is a mistake. Both are replaced after parsing, so that a variable can
   hold anything and adds no structure. In a map between braces, put the reference in quotes. A literal dollar is \`$$\`.
+  A text that YAML reads as a number, or as true or false, such as a \`keyTag\` of digits, needs quotes, and so does a
+  reference to one: \`keyTag: "\${TAG}"\`.
   Mistakes show no text that comes from the environment, except the name of the file that they are in; numbers of
   limits, and what a refused reload would change, are told. A password never is.
 - \`\${file:/run/secrets/x}\` is the content of that file, at most 64 KiB, without the line break at its end. The file is
