@@ -56,10 +56,13 @@ export class Incidents {
   /** When a line last told of changes by commands that no log has. */
   #droppedMs = Number.NEGATIVE_INFINITY;
 
-  /** Called with the instant, the configuration and the decision's instant of each request. */
-  line(atMs: number, config?: string, decidedMs = atMs): void {
+  /**
+   * Called with the end, the configuration and the beginning of each request, by the clock of its
+   * gateway, which places reloads too.
+   */
+  line(atMs: number, config?: string, beganMs = atMs): void {
     // It may end after a reload, under the configuration before.
-    if (config !== undefined) this.configs.line(config, Math.min(atMs, decidedMs));
+    if (config !== undefined) this.configs.line(config, beganMs);
     this.processes.line(atMs);
   }
 

@@ -26,9 +26,9 @@ export class LogGaps {
   readonly #requests = new LogSpan();
   readonly incidents = new Incidents();
 
-  request({ config, decidedAt, time }: LoggedRequest): void {
+  request({ config, decidedAt, time, durationMs }: LoggedRequest): void {
     this.#requests.line(decidedAt ?? time);
-    this.incidents.line(time, config, decidedAt);
+    this.incidents.line(time, config, time - (durationMs ?? 0));
   }
 
   event(line: LoggedEvent): void {

@@ -82,11 +82,11 @@ describe("what a log tells of its requests", () => {
     const reloaded = { msg: "event", kind: "config_reloaded", hash: "two", counting: "same" };
     const before = { hashBefore: "one", countingBefore: "same" };
     gaps.event({ ...reloaded, ...before, time: DAY_START + 50 });
-    gaps.request({ ...requestAt(60, "one"), decidedAt: DAY_START + 40 });
-    gaps.request(requestAt(70, "two"));
-    assert.deepEqual(gaps.describe("day"), [
-      "the configuration changed: 2 are in the log, one, two",
-    ]);
+    gaps.request({ ...requestAt(60, "one"), durationMs: 20 });
+    // The clock of the store is behind.
+    gaps.request({ ...requestAt(70, "two"), durationMs: 1, decidedAt: DAY_START - 60_000 });
+    const [changed] = gaps.describe("day");
+    assert.equal(changed, "the configuration changed: 2 are in the log, one, two");
   });
 
   it("is their first and their last instant, in whatever order they come", () => {
