@@ -226,14 +226,16 @@ describe("plans try", () => {
       ...entry,
       config: i < 5 ? "00000000" : "11111111",
     }));
-    const text = [reset, ...lines].map((line) => JSON.stringify(line)).join("\n");
+    const event = { level: "info", msg: "event", kind: "config_reloaded", hash: "11111111" };
+    const reload = { ...event, time: START_MS + 5_800 };
+    const text = [reset, reload, ...lines].map((line) => JSON.stringify(line)).join("\n");
     await writeFile(log, `${text}\n{"cut`);
     const plans = join(house.directory, "new.yaml");
     await writeFile(plans, "plans: { enterprise: custom }\n");
     const asked = ["plans", "try", plans, "--config", house.file, "--log", log];
     const { missing } = jsonOf<Told>(await runVerb([...asked, "--json"]));
     const words = [
-      /^1 damaged line left out, the first at .*some\.log:116$/,
+      /^1 damaged line left out, the first at .*some\.log:117$/,
       /^accounts were reset \(account_reset: 1\)$/,
       /^the configuration changed: 2 are in the log, 00000000, 11111111$/,
       /begins at 2026-11-01 00:00:05Z, and its minute at 2026-11-01 00:00:00Z/,
