@@ -65,11 +65,11 @@ These are mistakes too:
   \`publicRoutes\` where every path is described; a \`standing\` path that a description has too, or that is
   \`basePath\` itself.
 - A prefix of \`foreignKeys\` with which a key of \`keyPrefix\`, or of another prefix, could start.
-- The same \`keyTag\` twice; the same host or upstream twice in one list; one file for \`keys\` and
-  \`stateFile\`, hard links included, or for one of them and what the gateway keeps next to the other, as
-  \`state.notes.json\`, \`state.history\`, \`….lock\` and \`….tmp\`; one of these that is a folder, or below a file, on the
-  machine of \`check\` or of the start, or that the configuration reads elsewhere, as itself or \`api\`. What is not there
-  yet is no mistake.
+- The same \`keyTag\` twice; the same host or upstream twice in one list.
+- One file for \`keys\` and \`stateFile\`, hard links included, or for one of them and what the gateway keeps next to
+  the other: \`state.notes.json\`, \`state.history\`, \`….lock\` and \`….tmp\`.
+- On the machine of \`check\` or of the start, one of these that is a folder, or below a file, or that the configuration
+  reads elsewhere, as itself or \`api\`. What is not there yet is no mistake.
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
