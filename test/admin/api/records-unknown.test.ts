@@ -89,7 +89,7 @@ it("a gateway that has read that there are none says so", async () => {
 });
 
 it("a store that has no ban of an ID does not make it unknown without records, and an address needs none", async () => {
-  const keys = { ready: false, records: () => ({ accounts: [], keys: [] }) };
+  const keys = { ready: false, records: () => ({ accounts: [], keys: [] }), health: () => ({}) };
   const deps = { keys, quotas: { bans: async () => [] } };
   const askedFor = (id: string) => ({ deps, id, body: {} }) as unknown as ApiRequest;
   assert.equal((await liftBan(askedFor("k_1"))).status, 503);

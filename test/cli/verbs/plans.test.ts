@@ -224,6 +224,7 @@ describe("plans try", () => {
     const reset = { level: "info", time: 1, msg: "account_reset", account: "a", env: "production" };
     const lines = house.lines.map((entry, i) => ({
       ...entry,
+      time: entry.decidedAt,
       config: i < 5 ? "00000000" : "11111111",
     }));
     const event = { level: "info", msg: "event", kind: "config_reloaded", hash: "11111111" };

@@ -34,10 +34,7 @@ export function accountsView({ api, live, words = "" }) {
     if (words === "") all = total;
     // A list that is read again leaves what was said of a key.
     if (keys.has(search.value.trim())) return;
-    // Records that are gone are not counted as none.
-    const isUncounted = total === 0 && recordsTrouble(live) !== undefined;
-    const told = words === "" ? counted(total, "account") : foundText(total, all);
-    const text = isUncounted ? "" : told;
+    const text = totalText(total, { words, all, live });
     if (found.textContent !== text) found.textContent = text;
   };
   const query = () => new URLSearchParams(words === "" ? {} : { q: words });
@@ -64,23 +61,14 @@ export function accountsView({ api, live, words = "" }) {
       if (typed !== words && !keys.has(typed)) keep(typed);
     }),
   );
-  let timer;
-  const search = searchInput({
-    placeholder: "account, key, name, plan …",
-    value: words,
-    oninput: ({ target }) => {
-      clearTimeout(timer);
-      timer = setTimeout(() => {
-        const typed = target.value.trim();
-        if (keys.has(typed)) return void keys.open(typed, found);
-        keep(typed);
-        void list.show(path());
-      }, TYPING_MS);
-    },
+  const { search, end: endTyping } = pausedSearch(words, (typed) => {
+    if (keys.has(typed)) return void keys.open(typed, found);
+    keep(typed);
+    void list.show(path());
   });
   const create = async () => (await createKey(api)) && list.show(path());
   return view(
-    [...ends, end, live.onChange(tellEmpty), () => clearTimeout(timer)],
+    [...ends, end, live.onChange(tellEmpty), endTyping],
     heading(
       "Accounts",
       "Quotas, strikes and bans belong to the account; its keys share them.",
@@ -89,6 +77,26 @@ export function accountsView({ api, live, words = "" }) {
     searchRow(search, found),
     list.element,
   );
+}
+
+/** How many accounts a list has. Records that are gone are not counted as none. */
+function totalText(total, { words, all, live }) {
+  if (total === 0 && recordsTrouble(live) !== undefined) return "";
+  return words === "" ? counted(total, "account") : foundText(total, all);
+}
+
+/** A search field that calls `act` with what was typed once the typing pauses, and what ends that. */
+function pausedSearch(value, act) {
+  let timer;
+  const search = searchInput({
+    placeholder: "account, key, name, plan …",
+    value,
+    oninput: ({ target }) => {
+      clearTimeout(timer);
+      timer = setTimeout(() => act(target.value.trim()), TYPING_MS);
+    },
+  });
+  return { search, end: () => clearTimeout(timer) };
 }
 
 /** Calls `act` when a link is pressed, which may be before a pause in typing is over. */
