@@ -5,9 +5,9 @@ import type { LateUsage } from "../quota-store.ts";
 import type { AccountEntry } from "./account-table.ts";
 
 /**
- * Settles one window of an account. If the clock went back and the count was moved to the present, units
- * above the hold go there, and none are given back, as in late-charge.lua. Returns the window if its count rose, with the count before;
- * undefined otherwise.
+ * Settles one window of an account. If the clock went back and the count was moved to the present,
+ * units above the hold go there, and none are given back, as in late-charge.lua. Returns the window
+ * if its count rose, with the count before; undefined otherwise.
  */
 export function settleStanding(
   entry: AccountEntry | undefined,
