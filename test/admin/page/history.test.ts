@@ -120,6 +120,26 @@ describe("bans", () => {
     await page.locator('[data-tile="bans"]').getByText("1", { exact: true }).waitFor();
   });
 
+  it("that ran to their end did not end early, within the second that it is rounded up to either", async () => {
+    let nowMs = Date.UTC(2026, 10, 21, 12, 0, 5, 100);
+    await using house = await startTestGateway({ now: () => nowMs });
+    const { account } = await house.issue();
+    const body = JSON.stringify({ id: account, for: "200ms" });
+    assert.equal((await house.admin("/api/bans", { method: "POST", body })).status, 201);
+    nowMs += 300;
+    const { page } = await openTab("about:blank");
+    // The clock of the page stands where the figures set it, and is that of the gateway.
+    await page.clock.setFixedTime(nowMs);
+    await page.goto(`${house.adminUrl}/#/accounts/${account}`);
+    await page.getByText("Ready", { exact: true }).waitFor();
+    const ended = async () => (await cells(page, "Recent bans"))[0]?.[1];
+    await eventually(async () => assert.equal(await ended(), "in 1 s"));
+    nowMs += 60_000;
+    await page.reload();
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await eventually(async () => assert.equal(await ended(), "59 s ago"));
+  });
+
   it("that this gateway does not remember are said not to be remembered", async () => {
     const redis = await startRedis();
     try {

@@ -97,8 +97,9 @@ export async function drawWhy({ get, id, why }) {
   const ban = report.ban ?? (lost ? { at: null, reason: null, strikes: [], ...lost } : null);
   const isKnown = ban === null || bans.some(({ until }) => Math.ceil(until) === ban.until);
   const remembered = bans.toReversed().map((one) => {
-    // If another gateway lifted or replaced a ban, this one does not know when.
-    return { ...one, endedEarly: one.until > now() && Math.ceil(one.until) !== ban?.until };
+    // If another gateway lifted or replaced a ban, this one does not know when. One that ran to its
+    // end may have ended almost a second before `until`, which is rounded up.
+    return { ...one, endedEarly: one.until - 1 > now() && Math.ceil(one.until) !== ban?.until };
   });
   const all = isKnown ? remembered : [fromStore(ban), ...remembered];
   const kept = bans.filter(({ imposed, observed }) => !imposed && !observed);
