@@ -43,4 +43,19 @@ describe("a part of a key in the search", () => {
     await page.getByRole("heading", { level: 1, name: id }).waitFor();
     assert.deepEqual(complaints, []);
   });
+
+  it("stays said to be of no account though the list below is read again", async () => {
+    await using house = await startTestGateway();
+    const { key } = await house.issue();
+    const { page, complaints } = await openTab(`${house.adminUrl}/#/accounts`);
+    await page.getByText("Ready", { exact: true }).waitFor();
+    await page.getByText("1 account", { exact: true }).waitFor();
+    await page.getByLabel("Search").fill(key.slice(0, -1));
+    const told = page.getByText("No account has this key");
+    await told.waitFor();
+    await house.issue({ account: "another" });
+    await page.getByRole("link", { name: "another", exact: true }).waitFor();
+    assert.equal(await told.count(), 1);
+    assert.deepEqual(complaints, []);
+  });
 });
