@@ -139,6 +139,22 @@ describe("a question to the admin listener", () => {
     const told = await fetchAdmin(config, { path: "/api/a", members: TEXT });
     assert.deepEqual(told, { ok: true, value: '["a"]' });
   });
+
+  it("for a list lacks what any of its pages lacks, also the first of several", async () => {
+    const pages = new Map([
+      ["a", { next: "b", missing: "workers 1, buckets 3 at 10.0.0.2:6379" }],
+      ["b", { next: "c", missing: "workers 1" }],
+    ]);
+    await using admin = await openAdmin((response, { asked }) => {
+      const page = asked.slice("GET /api/".length);
+      const { next, missing } = pages.get(page) ?? {};
+      if (missing !== undefined) response.setHeader("X-Tollgate-Missing", missing);
+      send(response, 200, [page], next && `</api/${next}>; rel="next"`);
+    });
+    const all = await fetchAllPages(admin.config as unknown as Config, { path: "/api/a" });
+    const missing = ["workers 1", "buckets 3 at 10.0.0.2:6379"];
+    assert.deepEqual(all, { ok: true, value: ["a", "b", "c"], missing });
+  });
 });
 
 describe("a gateway that is silent", () => {
