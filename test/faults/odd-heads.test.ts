@@ -21,15 +21,34 @@ function answerOf(status: string, headBytes: number): string {
   return `${start.padEnd(headBytes - 4, "b")}\r\n\r\nok`;
 }
 
-describe("a 204 that announces a body", () => {
-  it.each(["Content-Length: 4", "Transfer-Encoding: chunked"])(
-    "with %s lends its connection to no other request",
-    async (field) => {
+/** An answer whose body may follow although it must have none: its bytes could be those of another answer. */
+const OPEN_ENDS: [method: string, status: string, field: string][] = [
+  ["GET", "204 No Content", "Content-Length: 4"],
+  ["GET", "204 No Content", "Transfer-Encoding: chunked"],
+  ["GET", "304 Not Modified", "Content-Length: 4"],
+  ["GET", "304 Not Modified", "Transfer-Encoding: chunked"],
+  ["HEAD", "200 OK", "Content-Length: 4"],
+  ["HEAD", "200 OK", "Transfer-Encoding: chunked"],
+  ["HEAD", "200 OK", "X-Length: unknown"],
+];
+/** An answer behind which no backend has anything to send. */
+const CLOSED_ENDS: [method: string, status: string, field: string][] = [
+  ["GET", "204 No Content", "X-Length: unknown"],
+  ["GET", "204 No Content", "Content-Length: 0"],
+  ["GET", "304 Not Modified", "X-Length: unknown"],
+  ["HEAD", "200 OK", "Content-Length: 0"],
+];
+
+describe("the connection of a response without a body", () => {
+  it.each(OPEN_ENDS)(
+    "%s, %s with %s is lent to no other request",
+    async (method, status, field) => {
       const { house, backend, key } = await openHouse((connection) =>
-        connection === 1 ? `HTTP/1.1 204 No Content\r\n${field}\r\n\r\n` : answerOf("200 OK", 99),
+        connection === 1 ? `HTTP/1.1 ${status}\r\n${field}\r\n\r\n` : answerOf("200 OK", 99),
       );
       await using _ = house;
-      assert.equal((await sendRequest(house.port, { key })).status, 204);
+      const first = await sendRequest(house.port, { key, method });
+      assert.equal(first.status, Number.parseInt(status, 10));
       const late = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
       backend.received[0]?.socket.on("data", () => backend.received[0]?.socket.write(late));
       assert.equal((await sendRequest(house.port, { key })).body.toString(), "ok");
@@ -37,16 +56,17 @@ describe("a 204 that announces a body", () => {
     },
   );
 
-  it.each(["", "Content-Length: 0\r\n"])("that does not (%j) is reused", async (field) => {
-    const answer = `HTTP/1.1 204 No Content\r\n${field}\r\n`;
+  it.each(CLOSED_ENDS)("%s, %s with %s is used again", async (method, status, field) => {
+    const answer = `HTTP/1.1 ${status}\r\n${field}\r\n\r\n`;
     const { house, backend, key } = await openHouse(() => answer);
     await using _ = house;
-    assert.equal((await sendRequest(house.port, { key })).status, 204);
-    const again = sendRequest(house.port, { key });
+    const code = Number.parseInt(status, 10);
+    assert.equal((await sendRequest(house.port, { key, method })).status, code);
+    const again = sendRequest(house.port, { key, method });
     const [first] = backend.received;
-    await eventually(() => String(first?.bytes()).split("GET ").length === 3);
+    await eventually(() => String(first?.bytes()).split(`${method} `).length === 3);
     first?.socket.write(answer);
-    assert.equal((await again).status, 204);
+    assert.equal((await again).status, code);
   });
 });
 

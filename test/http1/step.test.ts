@@ -41,7 +41,8 @@ describe("the bytes of a response", () => {
     ["HTTP/1.1 204\r\nContent-Length: 5\r\n\r\n", "", false, "end"],
     ["HTTP/1.1 204\r\nContent-Length: 0\r\n\r\n", "", true, "end"],
     ["HTTP/1.1 204\r\n\r\n", "", true, "end"],
-    ["HTTP/1.1 304\r\nTransfer-Encoding: chunked\r\n\r\n", "", true, "end"],
+    ["HTTP/1.1 304\r\n\r\n", "", true, "end"],
+    ["HTTP/1.1 304\r\nTransfer-Encoding: chunked\r\n\r\n", "", false, "end"],
     ["HTTP/1.1 205\r\nContent-Length: 1\r\n\r\na", "a", true, "end"],
   ])("%j", (text, body, keepsAlive, end) => {
     const response = read(text);
@@ -56,7 +57,7 @@ describe("the bytes of a response", () => {
     expect(read("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n", "HEAD")).toMatchObject({
       body: "",
       end: "end",
-      head: { framing: 0, keepsAlive: true },
+      head: { framing: 0, keepsAlive: false },
     });
   });
 

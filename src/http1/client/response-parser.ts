@@ -118,8 +118,9 @@ export class ResponseParser {
     else if (framing === "chunked") this.#body.startChunked(this.#trailerLimits(), "chunk");
     else this.#body.startLength(framing);
     this.#phase = BODY;
-    // The body that a 204 announces may still come: it must not become the next response.
-    const mayGoOn = isDoubtful || (status === 204 && told !== "close" && told !== 0);
+    // A body that is announced may still come: it must not become the next response. Some servers,
+    // such as gunicorn, send the body of a response to HEAD, also one that no field announces.
+    const mayGoOn = isBodiless && told !== 0 && (this.#toHead || told !== "close");
     const keepsAlive = version === "1.1" && !closes && framing !== "close" && !mayGoOn;
     const fields = isDoubtful ? withoutLength(rawHeaders) : rawHeaders;
     this.head = { status, version, rawHeaders: fields, framing, keepsAlive, keepAliveS };
