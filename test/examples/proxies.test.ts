@@ -20,7 +20,15 @@ import { readExample } from "./example-file.ts";
 /** The fields of proxies that no example sets (docs/reference/edge.md#request-fields). */
 const CLAIMS = [
   ...["forwarded", "x-real-ip", "x-original-forwarded-for", "x-client-ip", "true-client-ip"],
-  ...["cf-connecting-ip", "x-forwarded-port", "x-forwarded-server", "x-forwarded-ssl"],
+  ...[
+    "cf-connecting-ip",
+    "client-ip",
+    "x-cluster-client-ip",
+    "fastly-client-ip",
+    "x-forwarded-port",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+  ],
   ...["x-forwarded-scheme", "x-forwarded-protocol", "x-forwarded-by", "x-forwarded-path"],
   ...["x-forwarded-uri", "x-forwarded-method", "x-forwarded-user", "x-forwarded-email"],
   ...["x-forwarded-groups", "x-forwarded-prefix", "x-forwarded-client-cert"],

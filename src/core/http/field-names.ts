@@ -1,3 +1,5 @@
+import { FROM_PROXIES } from "./forwarded-fields.ts";
+
 /**
  * Fields that already carry something else: those of HTTP (RFC 9110, 9111, 9112, 6265, 7239 and the
  * Fetch standard), those that proxies and caches act on, and the gateway's own.
@@ -10,7 +12,7 @@ const MEANING: ReadonlySet<string> = new Set([
   ...["te", "trailer", "transfer-encoding", "upgrade", "user-agent", "vary", "via", "warning"],
   ...["age", "alt-svc", "alt-used", "cache-control", "close", "www-authenticate"],
   ...["traceparent", "tracestate", "baggage", "link", "deprecation", "sunset"],
-  ...["x-real-ip", "x-client-ip", "true-client-ip", "cf-connecting-ip", "x-original-forwarded-for"],
+  ...FROM_PROXIES,
   ...["x-original-url", "x-rewrite-url"],
   ...["x-http-method-override", "x-http-method", "x-method-override"],
   ...["x-request-id", "x-client-request-id", "x-api-stability"],

@@ -44,13 +44,16 @@ const NOT_FORWARDED = new Set([
 ]);
 
 /** Fields other than `X-Forwarded-*` in which proxies name the client. */
-const FROM_PROXIES = new Set([
+export const FROM_PROXIES: ReadonlySet<string> = new Set([
   "forwarded",
   "x-real-ip",
   "x-original-forwarded-for",
   "x-client-ip",
   "true-client-ip",
   "cf-connecting-ip",
+  "client-ip",
+  "x-cluster-client-ip",
+  "fastly-client-ip",
 ]);
 
 /**

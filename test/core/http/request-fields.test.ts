@@ -122,7 +122,8 @@ describe("The fields of a request to the backend", () => {
   const proxies = [
     ...["Forwarded", "X-Real-IP", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"],
     ...["X-Forwarded-Port", "X-Forwarded-Anything", "X-Original-Forwarded-For", "X-Client-IP"],
-    ...["True-Client-IP", "CF-Connecting-IP"],
+    ...["True-Client-IP", "CF-Connecting-IP", "Client-IP", "X-Cluster-Client-IP"],
+    "Fastly-Client-IP",
   ];
   for (const name of [...connection, ...written, ...others, ...copies, ...proxies]) {
     it(`never have a stranger's ${name}, in any case`, () => {
