@@ -37,7 +37,10 @@ export type PeriodSum = {
   readonly configs: Map<string, ConfigSum>;
 };
 
-/** The units that lines of one configuration charged, with the first and the last instant. */
+/**
+ * The units that lines of one configuration charged, with the beginnings of the first and of the last
+ * request by the clock of their gateway, which places reloads too.
+ */
 export type ConfigSum = { units: number; firstMs: number; lastMs: number };
 
 type LedgerAccount = AccountRef & {
@@ -262,9 +265,10 @@ function addLine(
   if (isAway) sum.whileAway += units;
   addToMinute(sum.minutes, Math.floor(line.time / 60_000), units);
   sum.plans.set(plan, (sum.plans.get(plan) ?? 0) + units);
-  const terms = sum.configs.get(config) ?? { units: 0, firstMs: decidedAt, lastMs: decidedAt };
+  const beganMs = line.time - line.durationMs;
+  const terms = sum.configs.get(config) ?? { units: 0, firstMs: beganMs, lastMs: beganMs };
   terms.units += units;
-  terms.firstMs = Math.min(terms.firstMs, decidedAt);
-  terms.lastMs = Math.max(terms.lastMs, decidedAt);
+  terms.firstMs = Math.min(terms.firstMs, beganMs);
+  terms.lastMs = Math.max(terms.lastMs, beganMs);
   sum.configs.set(config, terms);
 }

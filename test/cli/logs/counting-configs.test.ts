@@ -20,6 +20,12 @@ describe("units that are missing since a configuration was changed", () => {
     assert.deepEqual(of(reloaded), explained(CHANGED), "a line of an older version");
   });
 
+  it("are due to the change also where the clock of the store is behind, so that no line lies between by it", () => {
+    const lines = [["daily", 9, NOON, A] as const, ["daily", 1, NOON + 2, B] as const];
+    const one = { lines, windows: [{ used: 1 }], events: [reloaded], storeBehindMs: 60_000 };
+    assert.deepEqual(judged(one), explained(CHANGED));
+  });
+
   it("are drift if the lines of two starts say that both count the same", () => {
     const starts = (counting?: string) => {
       const first = { msg: "serving", time: NOON - 9, config: `${A}777373d8`, counting: "one" };

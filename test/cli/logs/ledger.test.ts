@@ -75,7 +75,7 @@ describe("a reset of the caps of keys in a ledger", () => {
 describe("charges in a ledger", () => {
   const lineAt = (decidedAt: number, config: string) => {
     const line = { env: "production", account: "acme", charged: 1, config, plan: "free" };
-    return { ...line, time: decidedAt, decidedAt } as unknown as LoggedRequest;
+    return { ...line, time: decidedAt, durationMs: 0, decidedAt } as unknown as LoggedRequest;
   };
 
   it("of the very millisecond in which the store was asked may be counted or not, later ones are not", () => {
@@ -91,7 +91,7 @@ describe("charges in a ledger", () => {
   it("are of the same day and configuration in whatever order the logs come", () => {
     const ledger = new Ledger([], []);
     ledger.request(lineAt(FROM + DAY_MS, "b"));
-    ledger.request(lineAt(FROM + 9, "a"));
+    ledger.request({ ...lineAt(FROM + 9, "a"), time: FROM + 12, durationMs: 3 });
     ledger.request(lineAt(FROM + 2, "a"));
     assert.equal(ledger.firstDay, DAY);
     const { configs = [], plans = [] } = ledger.of("production", "acme")?.days.get(DAY) ?? {};

@@ -41,6 +41,8 @@ export type Case = {
   /** The configuration of each line. */
   readonly config?: string;
   readonly alive?: number;
+  /** By how much the clock of the store is behind that of the gateways. */
+  readonly storeBehindMs?: number;
   /** When the account was created, and when the logs begin. */
   readonly createdMs?: number;
   readonly firstMs?: number;
@@ -48,7 +50,7 @@ export type Case = {
 
 /** The balances of the windows of one account. */
 export function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
-  const { open = [], asked = {}, alive = 0, config = "c" } = more;
+  const { open = [], asked = {}, alive = 0, config = "c", storeBehindMs = 0 } = more;
   const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
   const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
   const incidents = new Incidents();
@@ -62,8 +64,9 @@ export function judged({ plan = "daily", lines = [], events = [], windows, ...mo
   const ledger = new Ledger(counts, [], (...of) => incidents.awayIn(...of, alive));
   for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };
-    const decided = { time: atMs, decidedAt: atMs, plan: linePlan, charged, config: of };
-    ledger.request({ ...line, ...decided } as unknown as LoggedRequest);
+    const decided = { time: atMs, durationMs: 0, decidedAt: atMs - storeBehindMs };
+    const charges = { plan: linePlan, charged, config: of };
+    ledger.request({ ...line, ...decided, ...charges } as unknown as LoggedRequest);
   }
   for (const event of said) ledger.event(event);
   const charges = (place: 0 | 1) => {
