@@ -132,7 +132,10 @@ export function evidenceIn(
     uncertain: incidents.uncertainOf({ environment, account: owner }, period),
     // With any charge of the account, units of its meters may be lost.
     lost: meter === undefined || lost === 0 ? lost : Number.POSITIVE_INFINITY,
-    killedMost: meter === undefined ? openMostIn(days) : Number.POSITIVE_INFINITY,
+    killedMost:
+      meter === undefined
+        ? openMostIn(days) * processes.endedIn(life, alive)
+        : Number.POSITIVE_INFINITY,
     killed: endsWithoutLines(processes.killedIn(life, alive), processes.workerLostIn(life)),
   };
 }
@@ -146,11 +149,11 @@ function lifeIn({ fromMs, toMs }: Period, created: number | null, sum: PeriodSum
   return { fromMs: firstMs < toMs ? Math.max(fromMs, firstMs) : fromMs, toMs };
 }
 
-/** An account may have this many units open without a line before, or with few. */
+/** An account may have this many units open in a process without a line before, or with few. */
 const OPEN_UNITS = 100;
 
 /**
- * The units of an account that can have been open in a killed process. It may have served for a minute
+ * The units of an account that can have been open in each killed process. It may have served for a minute
  * since its last line, and that may be part of two.
  */
 function openMostIn(days: ReadonlyMap<number, PeriodSum> = new Map()): number {

@@ -88,21 +88,25 @@ export class LoggedProcesses {
 
   /** The last instant of a killed process that may have served in the period; undefined if none. */
   killedIn(period: Period, alive: number): number | undefined {
-    return lastServed(this.killed(alive), period);
+    return this.killed(alive).find((each) => mayHaveServed(each, period))?.lastMs;
   }
 
   /** The end of a worker without its last lines that may have served in the period. */
   workerLostIn(period: Period): number | undefined {
-    return lastServed(this.#workersLost, period);
+    return this.#workersLost.find((each) => mayHaveServed(each, period))?.lastMs;
+  }
+
+  /** How many processes of both kinds those are. */
+  endedIn(period: Period, alive: number): number {
+    const ended = [...this.killed(alive), ...this.#workersLost];
+    return ended.filter((each) => mayHaveServed(each, period)).length;
   }
 }
 
 /**
- * The end of the first process that may have charged requests of the period without a line. A tunnel
- * may have been open since the process began to serve.
+ * Whether a process that ended may have charged requests of the period without a line. A tunnel may
+ * have been open since the process began to serve.
  */
-function lastServed(served: readonly LineSpan[], { fromMs, toMs }: Period): number | undefined {
-  return served.find(({ firstMs, lastMs }) => {
-    return lastMs + UNLOGGED_MS >= fromMs && firstMs - CLOCK_MS < toMs;
-  })?.lastMs;
+function mayHaveServed({ firstMs, lastMs }: LineSpan, { fromMs, toMs }: Period): boolean {
+  return lastMs + UNLOGGED_MS >= fromMs && firstMs - CLOCK_MS < toMs;
 }
