@@ -188,24 +188,32 @@ export const RESPONSE_SCHEMAS = {
     },
     ["observed"],
   ),
-  Counts: objectOf({
-    ...ACCOUNT,
-    plan: STRING,
-    created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
-    at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
-    windows: arrayOf(
-      objectOf(
-        {
-          ...{ window: STRING, used: COUNT, from: COUNT, to: COUNT, keys: arrayOf(STRING) },
-          formerKeys: {
-            ...arrayOf(STRING),
-            description: "Keys that it may have counted before their caps were changed",
+  Counts: objectOf(
+    {
+      ...ACCOUNT,
+      plan: STRING,
+      created: { ...orNull(COUNT), description: "Unix milliseconds; null for an address" },
+      at: { ...COUNT, description: "When the store was asked, in Unix milliseconds of its clock" },
+      moved: {
+        const: true,
+        description:
+          "A window or the ban was in the future and is told as of now: the clock went back",
+      },
+      windows: arrayOf(
+        objectOf(
+          {
+            ...{ window: STRING, used: COUNT, from: COUNT, to: COUNT, keys: arrayOf(STRING) },
+            formerKeys: {
+              ...arrayOf(STRING),
+              description: "Keys that it may have counted before their caps were changed",
+            },
           },
-        },
-        ["keys", "formerKeys"],
+          ["keys", "formerKeys"],
+        ),
       ),
-    ),
-  }),
+    },
+    ["moved"],
+  ),
   DayUsage: objectOf(
     {
       ...ACCOUNT,

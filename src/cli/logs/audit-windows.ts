@@ -93,7 +93,7 @@ function windowBalance(
   const evidence = {
     ...evidenceIn(inputs, { accountRef, meter, period, runs: true, sum }, isCounted),
     counted: used,
-    setBack: incidents.hasMoved(accountRef, period) ? sum.ahead : 0,
+    setBack: counts.moved || incidents.hasMoved(accountRef, period) ? sum.ahead : 0,
     mayLackReset: incidents.mayLackReset(period),
     settlementLost: lost && unitsLostIn(lost, period),
     unsettled: unsettledAtResets(sum, accountRef, incidents),

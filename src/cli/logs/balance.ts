@@ -138,7 +138,7 @@ function judgeMore(
 
 const LACKS_RESETS = "the logs lack changes of commands, and a reset may be one of them";
 const TOLD_LOST = "gateways told lost charges";
-const SET_BACK = "the clock was set back, as counter_repaired tells";
+const SET_BACK = "the clock of the store was set back";
 const CHANGED_CAP = "the cap of the key was changed in the window";
 
 /** Why units differ as far as lines name them, and the units that are left. */

@@ -61,6 +61,8 @@ export type CountReport = {
   readonly created: number | null;
   /** The instant at which the store was asked. */
   readonly at: number;
+  /** Whether a window or the ban was in the future and is told as of now: the clock went back. */
+  readonly moved?: true;
   /** All current windows, with those of operations. `to` is the first instant after each. */
   readonly windows: readonly {
     readonly window: string;
@@ -163,7 +165,7 @@ export function includedOf(included: readonly Limit[], name: WindowName): number
  */
 export function countReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,
-  { nowMs, windows }: QuotaDecision,
+  { nowMs, windows, moved }: QuotaDecision,
   createdMs: number | undefined,
   capped: AccountCaps["keys"] = new Map(),
 ): CountReport {
@@ -177,7 +179,8 @@ export function countReport(
     const of = keysOfWindow(sharing, window, from);
     return { ...told, window: `${label} of ${of.keys.join(", ")}`, ...of };
   });
-  return { account, environment, plan, created: createdMs ?? null, at: nowMs, windows: counted };
+  const told = { account, environment, plan, created: createdMs ?? null, at: nowMs };
+  return { ...told, ...(moved && { moved: true }), windows: counted };
 }
 
 function windowReport(usage: WindowUsage): WindowReport {

@@ -43,6 +43,8 @@ export type Case = {
   readonly alive?: number;
   /** By how much the clock of the store is behind that of the gateways. */
   readonly storeBehindMs?: number;
+  /** Whether the store told that it moved windows to the present as it was asked. */
+  readonly moved?: true;
   /** When the account was created, and when the logs begin. */
   readonly createdMs?: number;
   readonly firstMs?: number;
@@ -51,7 +53,7 @@ export type Case = {
 /** The balances of the windows of one account. */
 export function judged({ plan = "daily", lines = [], events = [], windows, ...more }: Case) {
   const { open = [], asked = {}, alive = 0, config = "c", storeBehindMs = 0 } = more;
-  const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS } = more;
+  const { createdMs: created = 0, firstMs = NOON - 40 * DAY_MS, moved } = more;
   const whole = windows.map((one) => ({ window: "day", used: 0, ...WINDOW, ...one }));
   const incidents = new Incidents();
   const span = new LogSpan();
@@ -60,7 +62,7 @@ export function judged({ plan = "daily", lines = [], events = [], windows, ...mo
   const said = events.map((event) => ({ time: NOON, ...event }) as unknown as LoggedEvent);
   for (const [, , atMs = NOON, of = config] of lines) incidents.line(atMs, of);
   for (const event of said) incidents.event(event);
-  const counts = [{ ...ACME, plan, created, at: AT, windows: whole }];
+  const counts = [{ ...ACME, plan, created, at: AT, ...(moved && { moved }), windows: whole }];
   const ledger = new Ledger(counts, [], (...of) => incidents.awayIn(...of, alive));
   for (const [i, [linePlan, charged, atMs = NOON, of = config]] of lines.entries()) {
     const line = { msg: "request", id: `r${i}`, env: ACME.environment, account: ACME.account };

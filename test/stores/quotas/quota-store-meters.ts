@@ -108,9 +108,10 @@ export function describeMeters(
       const [more, less] = [await ask(store, accountRef), await ask(store, accountRef)];
       nowMs -= 3 * MINUTE;
       store.invalidate();
-      assert.deepEqual(await used(store, accountRef), [8, 2, 8]);
-      await settle(house, holdsOf(more), 9, [13, 2, 13]);
-      await settle(house, holdsOf(less), 1, [13, 2, 10]);
+      await ask(store, accountRef, 0);
+      assert.deepEqual(await used(store, accountRef), [8, 3, 8]);
+      await settle(house, holdsOf(more), 9, [13, 3, 13]);
+      await settle(house, holdsOf(less), 1, [13, 3, 10]);
     });
 
     it("as full for a hold of 0 from the limit on, and not before", async () => {

@@ -62,12 +62,22 @@ function expect(held: Modelled, quotaRequest: QuotaRequest, nowMs: number): Quot
   if (held.damaged.has("ban")) [ban, repaired] = [undefined, true];
   const decision = decide({ usage, strikesMs, ban }, quotaRequest, nowMs);
   const verdict = { ...decision.decision, repaired: repaired || decision.decision.repaired };
-  // A look changes nothing that is not damaged.
-  if (quotaRequest.requests > 0 || verdict.repaired) {
+  const isLook = quotaRequest.requests === 0;
+  const moved = decision.decision.moved ?? [];
+  // A look changes nothing that is not damaged, and leaves a window from the future to the next request.
+  if (!isLook || repaired || moved.some(({ at }) => at === "ban")) {
     const after = repaired ? dropEndedWindows(decision.account, nowMs) : decision.account;
+    const left = (isLook ? moved : []).flatMap(({ at }) => {
+      const limit = at === "ban" ? undefined : quotaRequest.limits[at];
+      return limit === undefined ? [] : [counterName(limit)];
+    });
     held.account = {
       ...after,
-      usage: { ...capsThatStay(usage, quotaRequest, nowMs), ...after.usage },
+      usage: {
+        ...capsThatStay(usage, quotaRequest, nowMs),
+        ...after.usage,
+        ...Object.fromEntries(left.map((counter) => [counter, usage[counter]])),
+      },
     };
     for (const limit of quotaRequest.limits) held.damaged.delete(counterName(limit));
     for (const each of ["strikes", "ban", "key"]) held.damaged.delete(each);

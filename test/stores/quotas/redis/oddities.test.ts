@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, it, type TestContext } from "vitest";
+import { countReport } from "../../../../src/core/keys/usage-reports.ts";
 import { type Limit, WINDOW_ROWS } from "../../../../src/core/quota/windows.ts";
 import { createHeartbeat } from "../../../../src/stores/quotas/outage/heartbeat.ts";
 import { accountKey, banCauseKey } from "../../../../src/stores/quotas/redis/account-key.ts";
@@ -18,6 +19,8 @@ import { account, open, perDay, spend, type Told } from "./redis-kit.ts";
 
 const { server, redis } = await useRedis();
 
+const IMPOSED = { window: "day", keptMs: 60_000, plan: "free" } as const;
+
 describe("keys in Redis that are not ours", () => {
   it("though they look like accounts, leave the list of bans as it is", async (t) => {
     const { store } = await open(server.address);
@@ -33,7 +36,6 @@ describe("keys in Redis that are not ours", () => {
 
 describe("a ban that is moved to the present, because the clock of Redis went back,", () => {
   const START = Date.UTC(2026, 6, 15, 12, 30, 10);
-  const imposed = { ...({ window: "day" } as const), keptMs: 60_000, plan: "free" };
   const quotaRequest = { ...perDay(9), bans: DEFAULT_BANS };
 
   for (const [how, cause] of [
@@ -46,7 +48,7 @@ describe("a ban that is moved to the present, because the clock of Redis went ba
       const { store } = await open(server.address, { now: () => nowMs });
       t.onTestFinished(() => store.close());
       const accountRef = account(`moved-${how.length}`);
-      await store.ban(accountRef, { ...imposed, lengthMs: 60_000, reason: "later" });
+      await store.ban(accountRef, { ...IMPOSED, lengthMs: 60_000, reason: "later" });
       const key = banCauseKey(accountKey("tg", accountRef));
       assert.ok((await redis.hexists(key, "c")) === 1);
       if (cause === undefined) await redis.del(key);
@@ -55,6 +57,45 @@ describe("a ban that is moved to the present, because the clock of Redis went ba
       const { ban } = await store.peek(accountRef, quotaRequest);
       assert.equal(ban?.untilMs, nowMs + 60_000);
       assert.equal(await redis.hget(key, "c"), cause ?? null);
+    });
+  }
+});
+
+describe("a window that is moved to the present, because the clock of Redis went back,", () => {
+  for (const [what, isBanned] of [
+    ["", false],
+    [", also of one whose ban is moved by the first reading", true],
+  ] as const) {
+    it(`is told as moved by each reading, and in the log by the request that moves it${what}`, async (t) => {
+      let nowMs = Date.UTC(2026, 6, 15, 12, 30, 10);
+      const { store, told } = await open(server.address, { now: () => nowMs });
+      t.onTestFinished(() => store.close());
+      const { limits, bans } = perDay(9);
+      const accountRef = account(`read-${isBanned}`);
+      const key = accountKey("tg", accountRef);
+      await spend(store, accountRef, { ...perDay(9), cost: 3 });
+      if (isBanned) await store.ban(accountRef, { ...IMPOSED, lengthMs: 60_000, reason: "" });
+      const ahead = await redis.hget(key, "d");
+      nowMs -= 3 * 86_400_000;
+      const read = async () => {
+        const decision = await store.peek(accountRef, { limits, bans });
+        return countReport({ ...accountRef, plan: "free" }, decision, undefined);
+      };
+      for (let i = 0; i < 2; i++) {
+        const { moved, windows } = await read();
+        assert.deepEqual([moved, windows[0]?.used], [true, 3]);
+        assert.equal(await redis.hget(key, "d"), ahead);
+      }
+      store.invalidate();
+      await spend(store, accountRef, perDay(9));
+      const { moved, windows } = await read();
+      assert.deepEqual([moved, windows[0]?.used], [undefined, isBanned ? 3 : 4]);
+      const lines = told.filter(({ message }) => message === "counter_repaired");
+      assert.equal(lines.length, 1);
+      assert.match(
+        JSON.stringify(lines[0]?.details?.moved),
+        /^\[{"window":"day","used":\d,[^{}]*}\]$/,
+      );
     });
   }
 });

@@ -213,7 +213,8 @@ local function decider()
       elseif begun > starting then
         if begun - now > window_end(field, begun, plan.calendar) - begun then
           moved = with_move(moved, i, begun)
-          begun, first, changed[i], repaired = starting, 0, true, true
+          -- A peek leaves it to the next request, whose gateway logs what was moved.
+          begun, first, changed[i] = starting, 0, units > 0
         else
           aligned = false
         end
@@ -299,7 +300,7 @@ local function decider()
     for i = 1, count do dirty, begins = dirty or changed[i], begins or fresh[i] end
     if repaired or (units > 0 and (dirty or strikes_changed or ban_changed)) then
       local size, left = 0, ask_first('PTTL', key)
-      if begins or repaired or strikes_changed or ban_changed or left < 0 or #KEYS ~= 1 then
+      if begins or repaired or moved[1] or strikes_changed or ban_changed or left < 0 or #KEYS ~= 1 then
         ask_permission(key, left)
       end
       for i = 1, count do
@@ -349,7 +350,7 @@ local function decider()
       if holds then remember_holds(key, fields, holds, granted, kept, now) end
     end
 
-    repaired = repaired or day_repaired
+    repaired = repaired or day_repaired or moved[1] ~= nil
 
     -- verdictOf().
     tell(granted)
