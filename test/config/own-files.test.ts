@@ -68,6 +68,19 @@ describe("keys and stateFile overwrite no file of each other", () => {
     assert.match(mistake, /^5:12: Cannot use /);
     assert.deepEqual(await toldIn(folder.path, "keys: keys.json\nstateFile: keys.json.lock"), []);
   });
+
+  it("by a link to what is not there yet, to which the gateway would write", async () => {
+    await using folder = await openFolder();
+    await symlink("real", join(folder.path, "link"));
+    await symlink("link/state.json", join(folder.path, "keys.json"));
+    await symlink("circle", join(folder.path, "circle"));
+    for (const stateFile of ["real/state.json", "real/state.json.lock", "real/state"]) {
+      const [mistake = ""] = await toldIn(folder.path, `keys: keys.json\nstateFile: ${stateFile}`);
+      const is = stateFile === "real/state" ? /^$/ : /^5:12: Cannot use /;
+      assert.match(mistake, is, stateFile);
+    }
+    assert.deepEqual(await toldIn(folder.path, "keys: circle\nstateFile: circle2"), []);
+  });
 });
 
 describe("keys and stateFile are no file that the configuration reads", () => {

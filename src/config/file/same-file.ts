@@ -1,5 +1,5 @@
-import { realpathSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { readlinkSync, realpathSync, statSync } from "node:fs";
+import { basename, dirname, join, resolve } from "node:path";
 
 /** Whether two absolute paths lead to one file, through links too. It may not exist yet. */
 export function isSameFile(one: string, other: string): boolean {
@@ -18,12 +18,27 @@ function inodeOf(path: string): string | undefined {
   }
 }
 
-/** The path without links. What does not exist yet is where the links of its folder lead. */
-export function realPath(path: string): string {
+/** The most links to what is not there: such links may lead in a circle. */
+const LINKS_MAX = 40;
+
+/** The path without links. What does not exist yet is where its links, or those of its folder, lead. */
+export function realPath(path: string, linksLeft = LINKS_MAX): string {
   try {
     return realpathSync(path);
   } catch {
-    const folder = dirname(path);
-    return folder === path ? path : join(realPath(folder), basename(path));
+    const parent = dirname(path);
+    if (parent === path) return path;
+    const folder = realPath(parent, linksLeft);
+    const target = linksLeft > 0 ? linkAt(path) : undefined;
+    if (target !== undefined) return realPath(resolve(folder, target), linksLeft - 1);
+    return join(folder, basename(path));
+  }
+}
+
+function linkAt(path: string): string | undefined {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return undefined;
   }
 }
