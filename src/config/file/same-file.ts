@@ -5,7 +5,8 @@ import { basename, dirname, join, resolve } from "node:path";
 export function isSameFile(one: string, other: string): boolean {
   if (realPath(one) === realPath(other)) return true;
   const [first, second] = [inodeOf(one), inodeOf(other)];
-  return first !== undefined && first === second;
+  // A file that was replaced meanwhile may have left its inode to the other one.
+  return first !== undefined && first === second && first === inodeOf(one);
 }
 
 /** A hard link has a path of its own. */
