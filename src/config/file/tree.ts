@@ -47,7 +47,9 @@ export type TreeOptions = {
 };
 
 const DEPTH_MAX = 64;
-const OTHER_VERSION =
+/** The file is read as YAML 1.2 all the same, so that commands know what leads to the gateway. */
+const OTHER_VERSION = /^%YAML[ \t]+1\.1/m;
+const IS_OTHER_VERSION =
   "Cannot read the file as YAML: it says that it is YAML 1.1, in which 060 is 48; remove the line";
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
@@ -76,18 +78,15 @@ export function parseTree(
   text: string,
   options: TreeOptions,
 ): { readonly tree?: Tree; readonly mistakes: readonly Mistake[] } {
-  const { parsed, mistakes } = parseYaml(text, options.file);
-  if (parsed === undefined) return { mistakes };
   // A description comes from other tools, some of which write YAML 1.1.
-  const isDescription = options.variables === undefined;
-  if (parsed.document.directives.yaml.version !== "1.2" && !isDescription) {
-    const place = parsed.placeAt(text.search(/^%YAML/m));
-    return { mistakes: [makeMistake(options.file, place, OTHER_VERSION)] };
-  }
+  const at = options.variables === undefined ? -1 : text.search(OTHER_VERSION);
+  const own = at < 0 ? text : text.replace(OTHER_VERSION, "#YAML 1.1");
+  const { parsed, mistakes } = parseYaml(own, options.file);
+  if (parsed === undefined) return { mistakes };
   const state: ParseState = {
     ...parsed,
     options,
-    mistakes: [],
+    mistakes: at < 0 ? [] : [makeMistake(options.file, parsed.placeAt(at), IS_OTHER_VERSION)],
     values: new Map(),
     keys: new Map(),
     substituted: new Set(),

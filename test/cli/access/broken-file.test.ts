@@ -216,6 +216,20 @@ describe("a verb on a running gateway, with a mistake in its file", () => {
     }
   });
 
+  it("goes on where the file says that it is YAML 1.1, and tells the mistakes that YAML 1.2 has", async () => {
+    await using folder = await openFolder();
+    const file = await writeConfig(folder, {});
+    const lines = `${await readFile(file, "utf8")}history: off\nplams: {}\n`;
+    for (const mark of ["", "\uFEFF"]) {
+      await writeFile(file, `${mark}%YAML 1.1\n---\n${lines}`);
+      const said = await runVerb(["keys", "list", "--json", "--config", file]);
+      const [first = "", second = "", ...more] = said.err.split("\n");
+      assert.match(first, /^\S+\.yaml:1:1: .* YAML 1\.1, in which 060 is 48; remove the line$/);
+      assert.match(second, /^\S+\.yaml:\d+:1: Cannot use plams: /);
+      assert.deepEqual([said.status, said.out, more], [0, "[]\n", [""]]);
+    }
+  });
+
   it("ends with 78 for a mistake in what leads to the gateway, and for what is no YAML", async () => {
     const running = await openRunning({});
     try {
