@@ -187,14 +187,14 @@ export function addressOf({ url, listen }: NonNullable<AdminConfig["admin"]>): s
 /** All questions to the gateway of the configuration share their time, so that one that hangs is waited for once. */
 function exchangeOf(
   { admin }: AdminConfig,
-  { method = "GET", body, withinMs = ANSWER_MS_MAX, origin }: AdminRequest,
+  { method = "GET", body, withinMs = ANSWER_MS_MAX, origin, look }: AdminRequest,
   url: URL,
   onSent: () => void,
 ): Promise<AdminAnswer> {
   const json = body === undefined ? "" : JSON.stringify(body);
   const options = { method, token: admin?.token ?? "", body: json, onSent, withinMs };
   return admin !== undefined && origin === undefined
-    ? exchangeOnce(admin, url, options)
+    ? exchangeOnce(admin, url, { ...options, isChange: look !== undefined })
     : exchange(url, options);
 }
 

@@ -58,16 +58,18 @@ const waitedMs = new WeakMap<object, number>();
 
 /**
  * The same as `exchange`. The time for which the verb has waited for this gateway in vain is taken off,
- * so that several questions wait no longer together than the one with the latest deadline.
+ * so that several questions wait no longer together than the one with the latest deadline. A change for
+ * which no time is left is not sent, because nobody would hear what became of it.
  */
 export async function exchangeOnce(
   admin: object,
   url: URL,
-  { withinMs, ...options }: ExchangeOptions,
+  { withinMs, isChange, ...options }: ExchangeOptions & { readonly isChange?: boolean },
 ): Promise<AdminAnswer> {
-  const beforeMs = waitedMs.get(admin) ?? 0;
+  const leftMs = Math.max(0, withinMs - (waitedMs.get(admin) ?? 0));
+  if (isChange && leftMs === 0) throw new DOMException("No time is left", "AbortError");
   try {
-    return await exchange(url, { ...options, withinMs: Math.max(0, withinMs - beforeMs) });
+    return await exchange(url, { ...options, withinMs: leftMs });
   } catch (error) {
     if (isTimeout(error)) {
       waitedMs.set(admin, Math.max(waitedMs.get(admin) ?? 0, withinMs));

@@ -195,6 +195,20 @@ describe("a gateway that is silent", () => {
     );
   });
 
+  it("gets no change for which no time is left", async () => {
+    hurry();
+    await using admin = await openAdmin(() => {});
+    await fetchAdmin(admin.config, PATH);
+    const lift = { ...PATH, method: "DELETE", look: "`bans why x`" };
+    const message = `Cannot ask the gateway at ${admin.origin} (admin.listen): it does not answer. Is it running?`;
+    assert.deepEqual(await fetchAdmin(admin.config, lift), { ok: false, message });
+    const later = await fetchAdmin(admin.config, { ...lift, withinMs: 10_001 });
+    assert.match(later.ok ? "" : later.message, /^It is not known whether this was done: /);
+    const asked = admin.questions.map((one) => one.asked);
+    assert.deepEqual(asked, ["GET /api/x", "DELETE /api/x"]);
+    assert.deepEqual(waits, [10_000, 1]);
+  });
+
   it("at once, as it ends the connection, takes none of the time that further questions have", async () => {
     const waited = vi.spyOn(AbortSignal, "timeout");
     await using admin = await openAdmin((response, { asked }) => {
