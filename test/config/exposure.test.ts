@@ -25,6 +25,7 @@ describe("check warns", () => {
       /^3:\d+: 0\.0\.0\.0\/0 is every address/,
     ],
     ['trustedProxies: ["::/0"]', /^3:\d+: ::\/0 is every address/],
+    ['trustedProxies: ["::ffff:0:0/96"]', /^3:\d+: ::ffff:0:0\/96 is every address/],
     [
       `events: { url: http://hooks.example/in, secret: ${SECRET} }`,
       /^3:\d+: Events go to another machine over http/,
@@ -69,11 +70,14 @@ describe("check warns", () => {
   }
 
   it("not twice of allow where every address is a trusted proxy", async () => {
-    const warnings = await warned("trustedProxies: [0.0.0.0/0]", allowing("10.0.0.0/8"));
-    assert.deepEqual(
-      warnings.map((text) => text.includes("is every address")),
-      [true],
-    );
+    for (const every of ["0.0.0.0/0", '"::ffff:0:0/96"']) {
+      const warnings = await warned(`trustedProxies: [${every}]`, allowing("10.0.0.0/8"));
+      assert.deepEqual(
+        warnings.map((text) => text.includes("is every address")),
+        [true],
+        every,
+      );
+    }
   });
 });
 

@@ -1,4 +1,4 @@
-import { hostPortOf, isLoopback, isWithin } from "../../core/address.ts";
+import { canonicalNetwork, hostPortOf, isLoopback, isWithin } from "../../core/address.ts";
 import type { Findings } from "../file/findings.ts";
 import type { Draft } from "./draft.ts";
 
@@ -9,7 +9,7 @@ export function checkExposure(
 ): void {
   checkAllowed(trustedProxies, environments, findings);
   trustedProxies.forEach((network, i) => {
-    if (network === undefined || !network.endsWith("/0")) return;
+    if (network === undefined || !isEveryAddress(network)) return;
     findings.warning(
       ["trustedProxies", i],
       `${network} is every address: any client may say whose address it has, and so whose limits it uses; name the proxies`,
@@ -38,7 +38,9 @@ function checkAllowed(
   environments: Draft["environments"],
   findings: Findings,
 ): void {
-  const proxies = trustedProxies.flatMap((each) => (each?.endsWith("/0") === false ? [each] : []));
+  const proxies = trustedProxies.flatMap((each) => {
+    return each === undefined || isEveryAddress(each) ? [] : [each];
+  });
   for (const [name, { allow = [] }] of environments) {
     if (allow.length === 0 || !allow.every((each) => each !== undefined && isWithin(each, proxies)))
       continue;
@@ -47,6 +49,11 @@ function checkAllowed(
       "No client outside of trustedProxies may call, because every network of allow lies within them: allow is about the addresses of clients, which trusted proxies tell; to take connections from proxies alone use a firewall",
     );
   }
+}
+
+/** Whether the network has every address of IPv4, or of IPv6. */
+function isEveryAddress(network: string): boolean {
+  return canonicalNetwork(network).endsWith("/0");
 }
 
 function isPlainElsewhere(text: string | undefined): boolean {
