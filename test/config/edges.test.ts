@@ -83,6 +83,28 @@ describe("the certificate of an environment", () => {
     const both = { ...plain, environments: [...secure.environments, beside] };
     assert.deepEqual(refusals(both, both), [], "each is compared with itself");
   });
+
+  it("can neither come nor go with another environment on an open listener, which goes on as it is", async () => {
+    const listening = ENVIRONMENTS.replace("127.0.0.1:0", "127.0.0.1:8080");
+    const before = await loadLines(listening);
+    const after = await loadLines(listening.replace("production:", "live:"));
+    const secured = (config: typeof after) => {
+      const tls = { cert: "/a.pem", key: "/a.key" };
+      return { ...config, environments: config.environments.map((one) => ({ ...one, tls })) };
+    };
+    const refusals = (from: typeof before, to: typeof after) =>
+      reloadBlockers(
+        { from: { ...from, keys: to.keys, stateFile: to.stateFile }, to },
+        NO_RECORDS,
+        0,
+      );
+    assert.match(refusals(before, secured(after)).join(), /^Cannot give tls to environments\.live/);
+    assert.match(
+      refusals(secured(before), after).join(),
+      /^Cannot take tls from environments\.live/,
+    );
+    assert.deepEqual(refusals(before, after), []);
+  });
 });
 
 it("a refused configuration names every PEM file, which may be what has to change", async () => {
