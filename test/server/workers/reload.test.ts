@@ -109,27 +109,40 @@ describe("a reload of several processes", () => {
     await allTold(200_000, crew, key);
   });
 
-  it("replaces one that does not take it, and says so", async () => {
+  it("replaces each that does not take it, before or after one that does, and says so", async () => {
     const [key = ""] = keys;
-    await using crew = await openCrew(redis, { limit: 100_000, drain: "100ms" });
-    const [stuck] = crew.pids();
-    process.kill(stuck as number, "SIGSTOP");
+    await using crew = await openCrew(redis, { workers: 3, limit: 100_000, drain: "100ms" });
+    const told = (name: string) => crew.gateway.lines().filter(({ msg }) => msg === name);
+    // They get it in the order of their numbers.
+    const stuck = [1, 3].map((number) => {
+      return told("worker_serves").find(({ worker }) => worker === number)?.pid as number;
+    });
+    for (const pid of stuck) process.kill(pid, "SIGSTOP");
     const { status, body } = await crew.reload();
     assert.equal(status, 500);
-    assert.match(
-      String(body.message),
-      /not in force everywhere yet: worker \d+: it did not answer in time$/,
-    );
-    const incomplete = await crew.gateway.line(({ msg }) => msg === "config_incomplete");
-    assert.match(String(incomplete.why), /^worker \d+: it did not answer in time$/);
+    const late = [1, 3].map((number) => `worker ${number}: it did not answer in time`);
+    const incomplete = "not in force everywhere yet: ";
+    assert.equal(String(body.message).split(incomplete)[1], late.join("; "));
+    await eventually(() => {
+      assert.deepEqual(
+        told("config_incomplete").map(({ why }) => why),
+        late,
+      );
+    });
+    for (const pid of stuck) {
+      const why = told("worker_lost").find((line) => line.pid === pid)?.why;
+      assert.equal(why, "it did not take the new configuration");
+    }
     const { hash } = await crew.gateway.line(({ kind }) => kind === "config_reloaded");
     assert.match(String(hash), /^[0-9a-f]{64}$/, "the event says that it is in force");
-    await eventually(() => crew.pids().length === 2 && !crew.pids().includes(stuck as number));
+    await eventually(() => {
+      assert.ok(crew.pids().length === 3 && !crew.pids().some((pid) => stuck.includes(pid)));
+    });
     const order = crew.gateway.lines().map(({ msg }) => msg);
     const serves = order.lastIndexOf("worker_serves");
     assert.ok(order.indexOf("config_incomplete") < serves, "the next one did not serve yet");
     await allTold(100_000, crew, key);
-    await eventually(() => assert.ok(!isAlive(stuck as number), "its drain is over"));
+    await eventually(() => assert.ok(!stuck.some(isAlive), "their drain is over"));
     assert.equal((await crew.reload()).status, 200);
     const samples = await freshMetrics(crew.adminUrl);
     const reloads = (result: string) =>
