@@ -12,6 +12,7 @@ import { eventually } from "../../support/poll.ts";
 import { freePort, startRedis, type TestRedis } from "../../support/redis/redis.ts";
 import { openAuthority } from "../../support/wire/certificates.ts";
 import { type Change, type Crew, get, issueKeys, openCrew, openFolder, pidsOf } from "./kit.ts";
+import { openPoolOn } from "./pool.ts";
 
 let redis: TestRedis;
 beforeAll(async () => {
@@ -194,6 +195,40 @@ it("an upstream that is down is not told as up by workers that have not asked it
   }
   await using _back = await startTestUpstream(undefined, { port: crew.backend.port });
   await eventually(() => assert.deepEqual(kinds(), ["upstream_down", "upstream_up"]));
+});
+
+it("an upstream that is down is so for each worker in the place of those that were killed, whichever of them tells first", async () => {
+  const [key = ""] = await issueKeys(redis, 1);
+  const starts: Promise<void>[] = [];
+  const known: boolean[][] = [];
+  let heard = () => {};
+  await using house = await openPoolOn(redis, {
+    count: 2,
+    beforeStart: async () => starts.shift(),
+    onStatus: ({ gauges }) => {
+      known.push(gauges.upstreams.map(({ up }) => up));
+      heard();
+    },
+  });
+  const { pool, pids } = house;
+  await eventually(async () => {
+    await get(`${pool.urls.production}/v1/animals`, key);
+    assert.deepEqual(
+      pool.gauges.upstreams.map(({ up }) => up),
+      [false],
+    );
+  });
+  // One of the new ones starts when the other has told its status, and does not serve yet.
+  const told = Promise.withResolvers<void>();
+  starts.push(Promise.resolve(), told.promise);
+  for (const pid of pids.slice()) process.kill(pid, "SIGKILL");
+  await eventually(() => assert.equal(pool.serving, 0), { everyMs: 1 });
+  heard = told.resolve;
+  await eventually(() => assert.equal(pids.length, 4));
+  known.length = 0;
+  // Each tells it twice a second.
+  await eventually(() => assert.ok(known.length >= 4));
+  for (const ups of known) assert.deepEqual(ups, [false]);
 });
 
 it("events of a worker name the gateway as the list of gateways does", async () => {

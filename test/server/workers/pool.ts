@@ -10,6 +10,8 @@ import { type Change, openFolder } from "./kit.ts";
 export type OpenedPool = Pick<Change, "drain" | "level" | "listen"> & {
   readonly onStatus?: (status: ProcessStatus) => void;
   readonly heard?: (line: Readonly<Record<string, unknown>>) => void;
+  /** A worker that has said hello waits for this before it is told to start. */
+  readonly beforeStart?: () => Promise<unknown>;
   readonly count?: number;
   readonly upstream?: string;
   readonly variables?: Readonly<Record<string, string>>;
@@ -43,7 +45,7 @@ export const TELLS_EACH_QUESTION = {
  */
 export async function openPoolOn(redis: Pick<TestRedis, "url">, opened: OpenedPool = {}) {
   const { count = 1, upstream = "http://127.0.0.1:9", variables = {}, ...rest } = opened;
-  const { heard = () => {}, onStatus = () => {}, ...change } = rest;
+  const { heard = () => {}, onStatus = () => {}, beforeStart = async () => {}, ...change } = rest;
   const folder = await openFolder(redis, upstream);
   await folder.write({ workers: 2, ...change });
   const loaded = await loadConfig(folder.file, {});
@@ -63,7 +65,10 @@ export async function openPoolOn(redis: Pick<TestRedis, "url">, opened: OpenedPo
     onStatus,
     onLines: (piece) => lines.push(piece),
     variables,
-    handOver: async (given) => ({ config: given, gateway: "test" }),
+    handOver: async (given) => {
+      await beforeStart();
+      return { config: given, gateway: "test" };
+    },
   });
   await pool.open();
   return {
