@@ -68,8 +68,8 @@ These are mistakes too:
 - The same \`keyTag\` twice; the same host or upstream twice in one list.
 - One file for \`keys\` and \`stateFile\`, hard links included, or for one of them and what the gateway keeps next to
   the other: \`state.notes.json\`, \`state.history\`, \`….lock\` and \`….tmp\`.
-- On the machine of \`check\` or of the start, one of these that is a folder, or below a file, or that the configuration
-  reads elsewhere, as itself or \`api\`. What is not there yet is no mistake.
+- One of these, or what is kept next to it, that the configuration reads elsewhere, as itself or \`api\`. On the machine
+  of \`check\` or of the start, one that is a folder, or below a file. What is not there yet is no mistake.
 
 \`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
 (\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a

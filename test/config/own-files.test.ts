@@ -7,10 +7,15 @@ import { openFolder } from "../cli/kit.ts";
 import { ENVIRONMENTS, PLANS, told } from "./folder.ts";
 
 /** The mistakes of a configuration in the folder with these lines. */
-async function toldIn(folder: string, lines: string, environments = ENVIRONMENTS) {
+async function toldIn(
+  folder: string,
+  lines: string,
+  environments = ENVIRONMENTS,
+  options: Parameters<typeof loadConfig>[2] = { forStart: true },
+) {
   const file = join(folder, "tollgate.yaml");
   await writeFile(file, `${environments}${PLANS}${lines}\n`);
-  return told(await loadConfig(file, {}, { forStart: true }));
+  return told(await loadConfig(file, {}, options));
 }
 
 describe("keys and stateFile overwrite no file of each other", () => {
@@ -124,5 +129,27 @@ describe("keys and stateFile are no file that the configuration reads", () => {
     await writeFile(join(folder.path, "api.yaml"), API);
     const lines = "store: redis://127.0.0.1:1\nstateFile: ./api.yaml";
     assert.deepEqual(await toldIn(folder.path, lines, environments), []);
+  });
+
+  it("and a reload names none of them either", async () => {
+    await using folder = await openFolder();
+    await writeFile(join(folder.path, "state.json"), API);
+    await writeFile(join(folder.path, "state.notes.json"), API);
+    for (const name of ["state.json", "state.notes.json"]) {
+      const described = environments.replace("api.yaml", name);
+      const lines = "stateFile: state.json";
+      const [mistake = "", ...others] = await toldIn(folder.path, lines, described, {});
+      assert.match(
+        mistake,
+        /^4:12: Cannot use \S+\/state\.json as stateFile: the configuration reads/,
+      );
+      assert.deepEqual(others, []);
+    }
+  });
+
+  it("but a reload judges no file that was opened at the start", async () => {
+    await using folder = await openFolder();
+    await mkdir(join(folder.path, "state.json"));
+    assert.deepEqual(await toldIn(folder.path, "stateFile: state.json", ENVIRONMENTS, {}), []);
   });
 });

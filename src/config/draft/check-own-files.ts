@@ -50,14 +50,14 @@ function writtenByMemory({ store, history }: Draft, stateFile: string): string[]
 }
 
 /**
- * Finds paths of the gateway's own files at which this machine can have no file, and those of files
- * that the configuration reads, such as itself. A file that is missing is no mistake, because the
- * gateway makes it.
+ * Finds the gateway's own files that the configuration reads, such as itself, and `forStart` also
+ * paths at which this machine can have no file. A running gateway opened its files at its start. A
+ * file that is missing is no mistake, because the gateway makes it.
  */
 export function validateOwnFiles(
   draft: Draft,
   findings: Findings,
-  filesRead: readonly string[],
+  { filesRead, forStart }: { readonly filesRead: readonly string[]; readonly forStart: boolean },
 ): void {
   const { keys, stateFile } = ownPaths(draft, findings);
   const usesStateFile = draft.store?.kind === "memory" || draft.keys === "redis";
@@ -68,7 +68,7 @@ export function validateOwnFiles(
     const overwrites = [...written(path), ...beside].some((own) => {
       return filesRead.some((one) => isSameFile(one, own));
     });
-    const why = overwrites ? READ_ELSEWHERE : whyNoFile(path);
+    const why = overwrites ? READ_ELSEWHERE : forStart ? whyNoFile(path) : undefined;
     if (why === undefined) continue;
     const shown = findings.tree.isSubstituted([key]) ? "the path" : path;
     findings.mistake([key], `Cannot use ${shown} as ${key}: ${why}`);

@@ -92,7 +92,7 @@ export async function loadTree(
 
   const files = [resolve(file), ...paths, ...described.files];
   const pemFiles = namedPemFiles(draft, folder);
-  if (forStart) validateOwnFiles(draft, findings, [...files, ...pemFiles]);
+  validateOwnFiles(draft, findings, { filesRead: [...files, ...pemFiles], forStart });
   const all = [...mistakes, ...findings.mistakes, ...described.mistakes];
   if (all.length > 0) {
     return {
