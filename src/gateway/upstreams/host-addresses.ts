@@ -1,15 +1,18 @@
 import { type LookupAddress, lookup } from "node:dns";
 import type { LookupFunction } from "node:net";
 
-/** Resolves all addresses of a name. */
+/** Resolves all addresses of a name, or those of one family; 0 stands for both. */
 export type AskAddresses = (
   host: string,
+  family: 0 | 4 | 6,
   onAnswer: (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void,
 ) => void;
 
 const ASK_AGAIN_MS = 30_000;
 
-const askSystem: AskAddresses = (host, onAnswer) => lookup(host, { all: true }, onAnswer);
+const askSystem: AskAddresses = (host, family, onAnswer) => {
+  lookup(host, { all: true, family }, onAnswer);
+};
 
 /**
  * The addresses of a host name (docs/reference/edge.md#backends). New connections use them in turn.
@@ -78,19 +81,46 @@ export class HostAddresses {
     if (this.#isAsking) return;
     this.#isAsking = true;
     this.#askedMs = this.#elapsed();
-    this.#ask(this.#host, (error, addresses) => {
-      this.#isAsking = false;
-      if (error === null && addresses.length > 0) this.#learn(addresses);
-      const failure = this.#known.length > 0 ? null : (error ?? new Error("no address"));
-      for (const tell of this.#waiting.splice(0)) tell(failure);
+    this.#ask(this.#host, 0, (error, addresses) => {
+      if (error !== null || addresses.length === 0) return this.#onAnswer(error, []);
+      const lost = this.#known.find(
+        ({ family }) => !addresses.some((one) => one.family === family),
+      );
+      if (lost === undefined) return this.#onAnswer(null, addresses);
+      this.#askFamily(lost.family, (found) => this.#onAnswer(null, [...addresses, ...found]));
     });
   }
 
+  /**
+   * Asks for a family that an answer lacks. The resolver of glibc answers with the other family if
+   * half of a lookup fails, and says nothing about the failure.
+   */
+  #askFamily(family: number, onFound: (addresses: readonly LookupAddress[]) => void): void {
+    this.#ask(this.#host, family === 6 ? 6 : 4, (error, addresses) => {
+      if (error === null) onFound(addresses);
+      else if (error.code === "ENOTFOUND") onFound([]);
+      else onFound(this.#known.filter((one) => one.family === family));
+    });
+  }
+
+  #onAnswer(error: Error | null, addresses: readonly LookupAddress[]): void {
+    this.#isAsking = false;
+    if (addresses.length > 0) this.#learn(addresses);
+    const failure = this.#known.length > 0 ? null : (error ?? new Error("no address"));
+    for (const tell of this.#waiting.splice(0)) tell(failure);
+  }
+
   #learn(addresses: readonly LookupAddress[]): void {
-    const kept = new Set([...this.#known, ...addresses].map(({ address }) => address));
-    const retires = this.#knownBefore.some(({ address }) => !kept.has(address));
+    const kept = new Set([...this.#known, ...addresses].map(connectedAs));
+    const retires = this.#knownBefore.some((one) => !kept.has(connectedAs(one)));
     if (retires || this.hasRetired) this.#kept = kept;
     this.#knownBefore = this.#known;
     this.#known = addresses;
   }
+}
+
+/** The address that a connection shows. The system connects to itself for these two. */
+function connectedAs({ address }: LookupAddress): string {
+  if (address === "0.0.0.0") return "127.0.0.1";
+  return address === "::" ? "::1" : address;
 }

@@ -9,12 +9,15 @@ import { eventually } from "../../support/poll.ts";
 const ONE: LookupAddress = { address: "127.0.0.1", family: 4 };
 const TWO: LookupAddress = { address: "127.0.0.2", family: 4 };
 const THREE: LookupAddress = { address: "127.0.0.3", family: 4 };
+const SIX: LookupAddress = { address: "2001:db8::6", family: 6 };
 
 /** A resolver that a test answers for, on a clock that it moves. */
 class Names {
   elapsedMs = 0;
   asked = 0;
   answer: readonly LookupAddress[] | Error = [ONE, TWO];
+  /** The code of the answer to a question for the addresses of one family. */
+  ofFamily = "ENOTFOUND";
   readonly addresses = new HostAddresses("pets.test", () => this.elapsedMs, this.#ask());
 
   /** The addresses in the order in which they would be tried; an error as its message. */
@@ -28,10 +31,11 @@ class Names {
   }
 
   #ask(): AskAddresses {
-    return (host, onAnswer) => {
+    return (host, family, onAnswer) => {
       assert.equal(host, "pets.test");
       this.asked += 1;
-      const { answer } = this;
+      const answer =
+        family === 0 ? this.answer : Object.assign(new Error(), { code: this.ofFamily });
       if (answer instanceof Error) onAnswer(answer, []);
       else onAnswer(null, answer);
     };
@@ -86,6 +90,30 @@ describe("a name with several addresses", () => {
     names.addresses.refresh();
     assert.equal(await names.next(), "3");
     assert.equal(names.asked, 4);
+  });
+
+  it("keeps those of a family whose half of the lookup fails, and loses them if it has none", async () => {
+    const names = new Names();
+    names.answer = [ONE, SIX];
+    await names.next();
+    const [both, half] = [names.answer, [ONE]];
+    const asks = (answer: readonly LookupAddress[], ofFamily = "ENOTFOUND") => {
+      Object.assign(names, { answer, ofFamily });
+      names.elapsedMs += 30_000;
+      names.addresses.refresh();
+    };
+    for (let i = 0; i < 3; i++) asks(half, "EAI_AGAIN");
+    assert.equal((await names.next()).length, 2);
+    asks(both);
+    assert.equal(names.addresses.isRetired(SIX.address), false);
+    asks(half);
+    assert.equal(await names.next(), "1");
+    assert.equal(names.addresses.isRetired(SIX.address), false, "one answer is too few");
+    asks(half);
+    assert.equal(names.addresses.isRetired(SIX.address), true);
+    const { asked } = names;
+    asks(half, "EAI_AGAIN");
+    assert.equal(names.asked, asked + 1, "a family that it has no address of is not asked for");
   });
 
   it("fails the connection where none was ever known, and is asked for the next one", async () => {

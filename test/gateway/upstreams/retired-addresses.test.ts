@@ -54,7 +54,7 @@ async function openNamed(host = "pets.test") {
   const backends = await new Backends().open();
   let answer: readonly string[] | Error = [ONE];
   let asked = 0;
-  const askAddresses: AskAddresses = (name, onAnswer) => {
+  const askAddresses: AskAddresses = (name, _family, onAnswer) => {
     assert.equal(name, "pets.test");
     asked += 1;
     if (answer instanceof Error) onAnswer(answer, []);
@@ -209,6 +209,16 @@ describe("a connection to an address that its name still leads to", () => {
     for (const body of [ONE, ONE]) assert.equal(await ask(named), body);
     named.upstreams.release(busy);
     assert.deepEqual(named.backends.connections, [ONE, TWO, ONE]);
+  });
+
+  it("is used if the name leads to 0.0.0.0, which the system connects to 127.0.0.1", async () => {
+    await using named = await openNamed();
+    await ask(named);
+    for (const answer of [[TWO], [TWO], ["0.0.0.0"]]) named.resolves(answer);
+    for (let i = 0; i < 3; i++) assert.equal(await ask(named), ONE);
+    named.resolves(["0.0.0.0"]);
+    for (let i = 0; i < 3; i++) assert.equal(await ask(named), ONE);
+    assert.deepEqual(named.backends.connections, [ONE, ONE], "one before and one after");
   });
 
   it("is used for ever if the origin names the address itself, and no resolver is asked", async () => {
