@@ -1,8 +1,9 @@
 import { readFileSync, statSync } from "node:fs";
-import { basename, resolve } from "node:path";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { LOADS, type LoadName } from "./load/messages.ts";
 import { type BesideOptions, measureBeside, type Side } from "./measure/beside.ts";
+import { sideNames } from "./measure/side-names.ts";
 import { besideText } from "./report/beside.ts";
 
 const USAGE = `Usage: npm run -s bench:beside -- [options] PATH…
@@ -56,8 +57,9 @@ else {
 }
 
 function sidesOf(paths: readonly string[]): Side[] {
-  const given = paths.map((path): Side => {
-    const name = basename(path);
+  const names = sideNames(paths);
+  const given = paths.map((path, i): Side => {
+    const name = names[i] as string;
     if (statSync(path).isDirectory()) return { name, root: resolve(path) };
     return { name, settings: readFileSync(path, "utf8") };
   });

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { AnswerReader } from "../../bench/load/answers.ts";
+import { sideNames } from "../../bench/measure/side-names.ts";
 import { median, medianSlice, noiseOf, ratio } from "../../bench/measure/statistics.ts";
 import type { Report } from "../../bench/report/report.ts";
 import { isTrusted, isWords } from "../../bench/report/text.ts";
@@ -95,5 +96,21 @@ describe("the benchmark's pages", () => {
       [0, 1, 2].map((column) => isWords(rows, column)),
       [true, false, false],
     );
+  });
+});
+
+describe("the sides that the benchmark compares", () => {
+  it("are called by the last part of their path, and by more of it if another one ends alike", () => {
+    assert.deepEqual(sideNames(["/a/new", "old"]), ["new", "old"]);
+    assert.deepEqual(sideNames(["/a/x/main", "/a/y/main", "/b/y/main"]), [
+      "x/main",
+      "a/y/main",
+      "b/y/main",
+    ]);
+    assert.deepEqual(sideNames(["/main", "/a/main/"]), ["main", "a/main"]);
+  });
+
+  it("are two if one path is given twice", () => {
+    assert.deepEqual(sideNames(["/a/main", "/a/./main"]), ["main", "main again (2)"]);
   });
 });
