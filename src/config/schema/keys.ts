@@ -22,7 +22,7 @@ export const keyHeaders = z
 const foreignKey = z.strictObject(
   {
     prefix: required(
-      kind.text("2 to 16 visible characters", /^[\x21-\x7e]{2,16}$/),
+      kind.quotable("2 to 16 visible characters", /^[\x21-\x7e]{2,16}$/),
       "What such a key starts with.",
     ),
     min: optional(

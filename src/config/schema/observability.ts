@@ -17,7 +17,10 @@ export const log = z.strictObject(
     meta: optional(
       z
         .array(
-          kind.text("the name of account metadata: 1 to 32 of a-z, 0-9 and -", META_NAME_PATTERN),
+          kind.quotable(
+            "the name of account metadata: 1 to 32 of a-z, 0-9 and -",
+            META_NAME_PATTERN,
+          ),
           "a list of names",
         )
         .max(16, "a list of at most 16 names"),

@@ -74,7 +74,7 @@ export const shape = z.strictObject(
       "Where counters and bans live. Several gateways share a Redis, alone, with Sentinel or as a Cluster.",
     ),
     storePrefix: optional(
-      kind.text(
+      kind.quotable(
         "1 to 64 letters, digits, dots, dashes, underscores and colons",
         /^[A-Za-z0-9._:-]{1,64}$/,
       ),

@@ -106,6 +106,20 @@ export function text(title: string, pattern: RegExp) {
   return z.string(title).regex(pattern, title).meta({ title });
 }
 
+/** A text that may have digits alone: YAML reads these as a number if they are not in quotes. */
+export function quotable(title: string, pattern: RegExp) {
+  const schema = text(title, pattern);
+  return z
+    .preprocess((value, context) => {
+      if (typeof value === "number" && pattern.test(String(value))) {
+        const params = { hint: "write it in quotes, as it is a text" };
+        context.issues.push({ code: "custom", message: title, input: value, params });
+      }
+      return value;
+    }, schema)
+    .meta({ title });
+}
+
 export function oneOf<const T extends readonly string[]>(values: T) {
   const title = `one of ${values.join(", ")}`;
   return z.enum(values, title).meta({ title });
@@ -124,7 +138,7 @@ export const requestLimit = integer({ from: 1, to: LIMIT_MAX });
 export const NAME = /^[A-Za-z0-9._-]{1,64}$/;
 export const name = text("a name of 1 to 64 letters, digits, dots, dashes and underscores", NAME);
 
-export const keyPart = text("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32}$/);
+export const keyPart = quotable("1 to 32 characters of a-z and 0-9", /^[a-z0-9]{1,32}$/);
 
 export const file = text("a path, relative to this file", /^[^\0]+$/);
 
@@ -251,7 +265,7 @@ export const networks = z
   .array(network, "a list of networks")
   .max(1_000, "a list of at most 1000 networks");
 
-export const planName = text("the name of a plan", NAME);
+export const planName = quotable("the name of a plan", NAME);
 
 /** The schema, or `off`, which is undefined. */
 export function offOr<T extends z.ZodType>(schema: T) {
@@ -261,7 +275,7 @@ export function offOr<T extends z.ZodType>(schema: T) {
 
 const TOKEN = "a token of at most 512 printable characters without spaces";
 
-export const token = text(TOKEN, /^[\x21-\x7e]{0,512}$/);
+export const token = quotable(TOKEN, /^[\x21-\x7e]{0,512}$/);
 
 /** An optional key, with its default as a person would write it, and its meaning. */
 export function optional<T extends z.ZodType>(
