@@ -118,12 +118,16 @@ export function applyKeyEdit<T>(
   );
 }
 
+/** The file of the records cannot be written. The message holds no part of a record. */
+export class UnwrittenFileError extends Error {}
+
 /**
- * Why Redis did not take a change, for the one who asked for it. Undefined for any other error: its
- * message may repeat a part of a record.
+ * Why Redis or the file did not take a change, for the one who asked for it. Undefined for any other
+ * error: its message may repeat a part of a record.
  */
 export function publicReason(error: unknown): string | undefined {
-  return error instanceof StoreFailure ? error.message : undefined;
+  const isPublic = error instanceof StoreFailure || error instanceof UnwrittenFileError;
+  return isPublic ? error.message : undefined;
 }
 
 /** The result that applyKeyEdit would have with the records as they are known now. Changes nothing. */

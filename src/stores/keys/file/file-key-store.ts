@@ -11,6 +11,7 @@ import {
   type RecordEdit,
   type RecordsIdentity,
   type RecordTroubles,
+  UnwrittenFileError,
 } from "../key-store.ts";
 import { CachedKeyStore } from "../records/cached-key-store.ts";
 import { checkEdit, refuseOverDamaged } from "../records/check-edit.ts";
@@ -182,7 +183,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     const text = encodeKeyFile(records, damaged, id);
     await replaceFile(path, text).catch((cause: unknown) => {
       const why = `${fileErrorMessage(cause)}: nothing was changed`;
-      throw new Error(`Cannot write the keys file ${path}: ${why}`, { cause });
+      throw new UnwrittenFileError(`Cannot write the keys file ${path}: ${why}`, { cause });
     });
     this.#id = id;
     this.#losses.written();
