@@ -71,16 +71,17 @@ These are mistakes too:
 - One of these, or what is kept next to it, that the configuration reads elsewhere, as itself or \`api\`. On the machine
   of \`check\` or of the start, one that is a folder, or below a file. What is not there yet is no mistake.
 
-\`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen
-(\`strikes\` that cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a
-network of \`trustedProxies\`, \`allow\` or \`deny\` with another address than its first one, as the whole network counts, the
-same entry twice in one of these, in any spelling, or in \`admin.hosts\`, \`cors.origins\`, \`log.meta\`, \`events.kinds\` or \`events.quota\`, and a
-\`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of them it is. So is a \`*\` inside
-an origin of \`cors\`, as origins are compared whole, and, with \`credentials: true\`, a \`"*"\` in \`headers\` or \`expose\`, as
-browsers take it for a name then. So is an entry of
-\`costs\` or \`publicRoutes\` whose path belongs to a service with a description, as nothing uses it, and so are
-environments that share a listener and differ in \`connections\`, \`connectionsPerAddress\` or \`headersTimeout\`
-([environments](reference/http.md#environments)).
+\`headersTimeout\` longer than \`requestTimeout\` counts as \`requestTimeout\`. Bans that can never happen (\`strikes\` that
+cannot fit into \`within\`, \`grace\` apart) and a \`duration\` over \`max\` are warnings. So is a network of
+\`trustedProxies\`, \`allow\` or \`deny\` with another address than its first one, as the whole network counts, the same
+entry twice in one of these, in any spelling, or in \`admin.hosts\`, \`cors.origins\`, \`log.meta\`, \`events.kinds\` or
+\`events.quota\`, and a \`localhost\` beside \`127.0.0.1\` or \`[::1]\` with the same port, as the machine says which of
+them it is. So is a \`*\` inside an origin of \`cors\`, as origins are compared whole, and, with \`credentials: true\`, a
+\`"*"\` in \`headers\` or \`expose\`, as browsers take it for a name then. So is an entry of \`costs\` or \`publicRoutes\`
+whose path belongs to a service with a description, as nothing uses it, an entry of \`costs\` whose paths an earlier one
+has, as the first that matches counts, or whose path is \`standing\`, and \`upstreams\` next to a backend that has
+\`basePath\` itself. So are environments that share a listener and differ in \`connections\`, \`connectionsPerAddress\` or
+\`headersTimeout\` ([environments](reference/http.md#environments)).
 
 ## Reload
 

@@ -267,7 +267,7 @@ describe("what descriptions and the configuration say together", () => {
       "12:11: Nothing uses GET /v1/b/d in costs: its path belongs to backends[0], whose description decides; write x-cost there",
       "14:9: Nothing uses GET /v1/b/d in publicRoutes: its path belongs to backends[0], whose description decides; write security: [] there",
     ]);
-    const used = ["/v1/b/n/d", "/v1/b/{x}/d", "/v1/n", "/v1/{x}/d", "/v1/B/d", "/v1/a"];
+    const used = ["/v1/b/n/d", "/v1/b/{x}/d", "/v1/n", "/v1/B/d", "/v1/{x}/d", "/v1/a"];
     const all = entries(...used.map((path) => `GET ${path}`));
     assert.deepEqual(await warnings(`${UPSTREAMS}${backends()}${all}`, files), []);
     const loose = `${UPSTREAMS}${backends("paths: loose, ")}${all}`;
@@ -277,6 +277,35 @@ describe("what descriptions and the configuration say together", () => {
     const ofEnvironment = (await warnings(described, files)).join("\n");
     assert.equal(ofEnvironment.match(/belongs to production, whose/g)?.length, 4);
     assert.match(ofEnvironment, /GET \/v1\/B\/d in costs.*GET \/v1\/a in costs/s);
+  });
+
+  it("an entry of costs that no request can use, as an earlier one or standing has its paths, is a warning", async () => {
+    const costs = (...routes: string[]) => {
+      const entries = routes.map((one) => `      - { match: "${one}", cost: 2 }\n`);
+      return warnings(`${UPSTREAMS}    standing: /v1/limits\n    costs:\n${entries.join("")}`);
+    };
+    const jobs = ["GET /v1/jobs/{id}", "GET /v1/jobs/{id}.json", "HEAD /v1/jobs/7"];
+    assert.deepEqual(await costs("POST /v1/jobs", ...jobs, "POST /v1/jobs", "GET /v1/limits"), [
+      "10:11: Nothing uses GET /v1/jobs/{id}.json in costs: costs[1] comes first and has all of its paths; write this entry before it, or remove it",
+      "11:11: Nothing uses HEAD /v1/jobs/7 in costs: costs[1] comes first and has all of its paths; write this entry before it, or remove it",
+      "12:11: Nothing uses POST /v1/jobs in costs: costs[0] comes first and has all of its paths; write this entry before it, or remove it",
+      "13:11: Nothing uses GET /v1/limits in costs: a request for standing costs nothing; remove it",
+    ]);
+    const used = ["HEAD /v1/jobs/7", "GET /v1/jobs/7", "GET /v1/jobs/{id}.json", "GET /v1/{x}/8"];
+    assert.deepEqual(await costs(...used, "POST /v1/jobs/{id}", "GET /v1/{x}"), []);
+  });
+
+  it("upstreams that nothing reaches, as a backend has basePath itself, are a warning", async () => {
+    const backends = (more = "") =>
+      `    backends: [{ path: /v1, ${more}upstreams: [http://127.0.0.1:9002] }]\n`;
+    const unreached =
+      "5:5: Nothing reaches upstreams of production: backends[0] has all of basePath; leave them out";
+    assert.deepEqual(await warnings(`${UPSTREAMS}${backends()}`), [unreached]);
+    assert.deepEqual(await warnings(backends()), []);
+    const loose = `${UPSTREAMS}    paths: loose\n`;
+    assert.deepEqual(await warnings(`${loose}${backends()}`), [unreached]);
+    const exact = await warnings(`${loose}${backends("paths: exact, ")}`);
+    assert.deepEqual(exact, [], "they have /V1");
   });
 
   it("rules are of paths under basePath", async () => {

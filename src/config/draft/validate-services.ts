@@ -1,9 +1,12 @@
 import {
   comparablePath,
+  hasAllPaths,
   isTemplateUnder,
   mayBeUnder,
   type PathMatching,
+  parsePattern,
 } from "../../core/http/path-pattern.ts";
+import { isRuleFor } from "../../core/http/route.ts";
 import { WINDOW_NAMES, type WindowName } from "../../core/quota/windows.ts";
 import type { Findings } from "../file/findings.ts";
 import type { ConfigPath } from "../file/mistake.ts";
@@ -21,6 +24,7 @@ export function validateServices(draft: Draft, findings: Findings): void {
     checkBackends(environment, path, findings);
     checkPublicPlan(draft.plans, environment.public, [...path, "public"], findings);
     checkRoutes(environment, path, findings);
+    warnOfUncounted(environment, path, findings);
     checkStanding(environment, path, findings);
   }
 }
@@ -38,10 +42,30 @@ function checkUpstreams(
   findings: Findings,
 ): void {
   const path = [...start, "upstreams"];
+  if (environment.upstreams !== undefined) warnOfUnreached(environment, path, findings);
   if (environment.upstreams !== undefined || environment.backends === undefined) return;
   if (findings.isGiven(path) || findings.tree.isBroken(path) || isCovered(environment)) return;
   if (!hasAllBackends(environment.backends, start, findings)) return;
   findings.wrongValue(path, "a list of origins");
+}
+
+/** With `paths: loose` the environment has other spellings of basePath than a backend that is exact. */
+function warnOfUnreached(
+  environment: EnvironmentDraft,
+  path: ConfigPath,
+  findings: Findings,
+): void {
+  const { basePath, backends = [], paths } = environment;
+  // A backend that could not be read has left a hole in the list.
+  const [owner] = backends.flatMap((one, i) => {
+    const hasSpellings = paths !== "loose" || matchingOf(environment, one) === "loose";
+    return hasSpellings && one.path === basePath ? [i] : [];
+  });
+  if (owner === undefined) return;
+  findings.warning(
+    path,
+    `Nothing reaches upstreams of ${path.at(-2)}: backends[${owner}] has all of basePath; leave them out`,
+  );
 }
 
 /** Whether every backend of the file could be read: one that could not may have any path. */
@@ -179,6 +203,36 @@ function checkRoutes(environment: EnvironmentDraft, start: ConfigPath, findings:
       "publicRoutes need a key all the same: the environment has public: off; name a plan there",
     );
   }
+}
+
+/** Finds entries of `costs` that no request gets to: the first one that matches counts. */
+function warnOfUncounted(
+  { costs = [], standing }: EnvironmentDraft,
+  start: ConfigPath,
+  findings: Findings,
+): void {
+  const rules = costs.flatMap(({ match }, i) => {
+    return [{ i, ...match, segments: parsePattern(match.template) }];
+  });
+  rules.forEach(({ i, method, template, segments }, place) => {
+    const path = [...start, "costs", i, "match"];
+    const shown = findings.shown(path, `${method} ${template}`);
+    const asksStanding = template === standing && (method === "GET" || method === "HEAD");
+    const first = rules.slice(0, place).find((rule) => {
+      return isRuleFor(rule, method) && hasAllPaths(rule.segments, segments);
+    });
+    if (asksStanding) {
+      findings.warning(
+        path,
+        `Nothing uses ${shown} in costs: a request for standing costs nothing; remove it`,
+      );
+    } else if (first !== undefined) {
+      findings.warning(
+        path,
+        `Nothing uses ${shown} in costs: costs[${first.i}] comes first and has all of its paths; write this entry before it, or remove it`,
+      );
+    }
+  });
 }
 
 /**

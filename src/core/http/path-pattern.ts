@@ -108,6 +108,20 @@ function haveCommonText(one: PatternSegment, other: PatternSegment): boolean {
   );
 }
 
+/** Whether a pattern certainly matches all paths of another one. Literals around names are not compared. */
+export function hasAllPaths(
+  one: readonly PatternSegment[],
+  other: readonly PatternSegment[],
+): boolean {
+  return one.length === other.length && one.every((part, i) => hasAllTexts(part, other[i]));
+}
+
+function hasAllTexts(one: PatternSegment, other: PatternSegment): boolean {
+  if (one === undefined) return other !== "";
+  if (typeof other === "string") return fitsSegment(one, other);
+  return JSON.stringify(one) === JSON.stringify(other);
+}
+
 /**
  * Orders patterns that may match the same path. The pattern with the fewest segments with names
  * comes first, because OpenAPI 3.1 matches a concrete path before a templated one. On a tie the
