@@ -1,6 +1,6 @@
 import type { ClientRequest, IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import { setTimeoutAfterPoll } from "../../base/event-loop.ts";
+import { afterRunning, setTimeoutAfterPoll } from "../../base/event-loop.ts";
 import { discardInput, endThenDiscard } from "../../base/linger.ts";
 import { closeFrame, switchError } from "../../core/http/websocket.ts";
 import type { KeyRecord } from "../../core/keys/records.ts";
@@ -61,6 +61,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   #bytes = 0;
   #settled = false;
   #timer: NodeJS.Timeout | undefined;
+  #stopFarewell = () => {};
 
   constructor(context: ForwardContext, { tunnels, nonce }: Upgrade) {
     const { key, account } = context.caller;
@@ -161,18 +162,22 @@ class Tunnel implements ForwardHandler, OpenTunnel {
 
   /**
    * Called when the client has ended. It may still read, and more slowly than its backend sends: the
-   * end of the backend may be behind what waits for it.
+   * end of the backend may be behind what waits for it. A stall is no time of the backend: what came
+   * during one has not been read yet.
    */
   #onClientEnd(client: ClientStream, backend: Socket): void {
-    if (this.#settled || backend.readableEnded) return;
     const { exchange } = this.#context;
-    const timer = setTimeout(() => {
-      if (client.writableLength > 0) timer.refresh();
-      else exchange.cut("the client went away");
-    }, FAREWELL_MS);
-    this.#timer = timer;
-    client.on("drain", () => timer.refresh());
-    backend.once("end", () => clearTimeout(timer));
+    const wait = () => {
+      this.#stopFarewell();
+      if (this.#settled || backend.readableEnded) return;
+      this.#stopFarewell = afterRunning(FAREWELL_MS, () => {
+        if (client.writableLength > 0) wait();
+        else exchange.cut("the client went away");
+      });
+    };
+    wait();
+    client.on("drain", wait);
+    backend.once("end", () => this.#stopFarewell());
   }
 
   /**
@@ -254,6 +259,7 @@ class Tunnel implements ForwardHandler, OpenTunnel {
   /** Ends the attempt. */
   #release(): void {
     clearTimeout(this.#timer);
+    this.#stopFarewell();
     if (this.#upstream !== undefined) this.#context.service.upstreams.onRequestEnd(this.#upstream);
     this.#upstream = undefined;
     this.#client?.destroy();

@@ -267,6 +267,29 @@ test("a client that has ended and reads slowly gets all that its backend sends b
   });
 });
 
+test("a client that has ended gets what its backend sent in time, although the gateway stood still until later", async () => {
+  for (const rest of each([Buffer.from("\x82\x04last", "latin1"), Buffer.alloc(1 << 20, "x")])) {
+    const { upstream } = await startSpeaker((socket) => {
+      socket.once("end", () => {
+        socket.end(rest);
+        // The gateway is in this process, and waits a second for its backend since it sent this end.
+        Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1_300);
+      });
+    });
+    await using house = await startTestGateway({ upstream, environment: { api: null } });
+    const { key } = await house.issue();
+    await using client = await openClient(house.port);
+    await client.ask({ key, fields: handshakeOf() });
+    client.socket.end();
+    assert.equal(await client.ended, "closed");
+    assert.equal(client.waiting().length, rest.length);
+    await eventually(() => {
+      const entry = house.lines.find(({ status }) => status === 101);
+      assert.deepEqual([entry?.status, entry?.why], [101, undefined]);
+    });
+  }
+});
+
 test("the tunnels of an account are closed with 1008 within 5 s of its suspension, and no others", async () => {
   const { house, url } = await houseWith({});
   await using _house = house;
