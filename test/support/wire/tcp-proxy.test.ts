@@ -6,7 +6,7 @@ import { sendRaw } from "./raw.ts";
 import { openTcpProxy } from "./tcp-proxy.ts";
 
 const GET = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
-const ONE = { methods: ["GET"], timeoutMs: 2_000 };
+const ONE = { methods: ["GET"], timeoutMs: 60_000 };
 
 describe("the proxy that does damage", () => {
   it("passes bytes, late, slowly or cut, as it is told", async () => {
@@ -22,13 +22,12 @@ describe("the proxy that does damage", () => {
 
     proxy.behave({ latencyMs: 60 });
     const late = await timed();
-    // Each of the two timers may fire a millisecond early.
-    assert.ok(late.ms >= 118, `${late.ms} ms`);
+    assert.ok(late.ms >= 120, `${late.ms} ms`);
     assert.equal(late.ended, "answered");
 
     proxy.behave({ bytesPerSecond: 1_000 });
     const slow = await timed();
-    assert.ok(slow.ms >= whole.length * 0.9, `${slow.ms} ms for ${whole.length} bytes`);
+    assert.ok(slow.ms >= whole.length, `${slow.ms} ms for ${whole.length} bytes`);
 
     proxy.behave({ cutAfterBytes: 20 });
     const cut = await timed();

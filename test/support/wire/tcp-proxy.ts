@@ -164,9 +164,9 @@ class DamagingProxy implements TcpProxy {
     while (this.#damage.blackHole && !to.destroyed) await sleep(5);
     const { latencyMs = 0, answerLatencyMs = 0, bytesPerSecond } = this.#damage;
     const lateMs = way === "answered" ? latencyMs + answerLatencyMs : latencyMs;
-    const waitMs = cameMs + lateMs - performance.now();
-    if (waitMs > 0) await sleep(waitMs);
-    if (bytesPerSecond) await sleep((piece.length / bytesPerSecond) * 1_000);
+    await sleepUntil(cameMs + lateMs);
+    if (!bytesPerSecond) return;
+    await sleepUntil(performance.now() + (piece.length / bytesPerSecond) * 1_000);
   }
 
   #deliver(pair: Pair, way: Way, to: Socket, piece: Buffer): void {
@@ -178,5 +178,12 @@ class DamagingProxy implements TcpProxy {
       pair.left -= piece.length;
       if (pair.left <= 0) setImmediate(() => this.#reset(pair));
     }
+  }
+}
+
+/** A timer counts whole milliseconds of a clock that is rounded down, and may end two of them early. */
+async function sleepUntil(endMs: number): Promise<void> {
+  for (let leftMs = endMs - performance.now(); leftMs > 0; leftMs = endMs - performance.now()) {
+    await sleep(leftMs);
   }
 }
