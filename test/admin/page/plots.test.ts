@@ -16,8 +16,16 @@ afterAll(async () => {
   await house[Symbol.asyncDispose]();
 });
 
-/** Keeps every text that a plot draws, with its colour, and the colours of its lines at its canvas. */
-const RECORD = `const line = CanvasRenderingContext2D.prototype.stroke;
+/**
+ * Keeps every text of a plot's last drawing, with its colour, and the colours of its lines at its
+ * canvas. A drawing begins by clearing the canvas: one from before the first figures ends at now.
+ */
+const RECORD = `const clear = CanvasRenderingContext2D.prototype.clearRect;
+CanvasRenderingContext2D.prototype.clearRect = function (...where) {
+  this.canvas.drawn = [];
+  return clear.apply(this, where);
+};
+const line = CanvasRenderingContext2D.prototype.stroke;
 CanvasRenderingContext2D.prototype.stroke = function (...path) {
   (this.canvas.lines ??= []).push(this.strokeStyle);
   return line.apply(this, path);
@@ -30,7 +38,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...where) {
 
 type Drawn = Readonly<Record<string, readonly (readonly [text: string, colour: string])[]>>;
 
-/** All that each plot has drawn since this was asked last, by its title. */
+/** The last drawing of each plot, unless this was asked since, by its title. */
 function drawn(page: Page): Promise<Drawn> {
   return page.evaluate(`Object.fromEntries([...document.querySelectorAll(".chart")].map((one) => {
     const canvas = one.querySelector("canvas");
