@@ -159,7 +159,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     await nameIt.catch(() => undefined);
   }
 
-  async #locked<T>(work: () => Promise<T>, mostMs = LOCK_WAIT_MS): Promise<T> {
+  async #locked<T>(work: () => Promise<T>, mostMs = Number.POSITIVE_INFINITY): Promise<T> {
     const { path } = this.#options;
     const lockWaitMs = Math.min(mostMs, this.#options.lockWaitMs ?? LOCK_WAIT_MS);
     const lock = await takeLock(path, lockWaitMs);
