@@ -29,11 +29,20 @@ describe("the plots of a page that is opened late", () => {
     await using house = await startTestGateway();
     const { key } = await house.issue();
     await useUp(house, key, 40);
-    await eventually(async () => {
-      const counts = (await readings(house)).map(({ answered }) => answered["200"] ?? 0);
+    const known = await eventually(async () => {
+      const all = await readings(house);
+      const counts = all.map(({ answered }) => answered["200"] ?? 0);
       assert.deepEqual([counts[0], counts.at(-1)], [0, 40]);
       assert.ok(counts.length >= 4, "quiet for longer than the first rates of the page");
+      return all.map(({ atMs }, i) => ({ atMs, count: counts[i] ?? 0 }));
     });
+    // A busy machine takes more than one reading to answer them all.
+    const rates = known.slice(1).map(({ atMs, count }, i) => {
+      const before = known[i] ?? { atMs: 0, count: 0 };
+      return (count - before.count) / ((atMs - before.atMs) / 1_000);
+    });
+    const most = Math.max(...rates);
+    assert.ok(most > 0);
     const { page, complaints } = await openTab(`${house.adminUrl}/`);
     const shown = page.locator(".legend dd").first();
     await eventually(async () => assert.equal(await textOf(shown), "0/s"));
@@ -45,8 +54,8 @@ describe("the plots of a page that is opened late", () => {
       seen.push(await textOf(shown));
     }
     assert.ok(
-      seen.some((text) => Number.parseFloat(text) >= 4),
-      seen.join(),
+      seen.some((text) => Number.parseFloat(text) >= 0.9 * most),
+      `${most}: ${seen.join()}`,
     );
     const label = await page.locator(".canvas").first().getAttribute("aria-label");
     assert.match(label ?? "", /^Requests per second over the last 15 minutes: all, answered 5xx$/);
