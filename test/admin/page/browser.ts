@@ -96,7 +96,8 @@ export async function openTab(url: string, options: BrowserContextOptions = {}):
     await context.close();
   });
   failRoutesQuietly(page);
-  page.setDefaultTimeout(15_000);
+  // As long as `eventually`: a busy machine needs it, and no other one waits for it.
+  page.setDefaultTimeout(60_000);
   const complaints: string[] = [];
   const { origin } = new URL(url);
   page.on("pageerror", (error) => complaints.push(`error: ${error.message}`));
