@@ -79,6 +79,12 @@ async function runVerb(): Promise<number> {
 async function askLine(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stderr });
+  // While it asks, the terminal sends Ctrl-C as a character, and no signal.
+  lines.on("SIGINT", () => {
+    lines.close();
+    process.stderr.write("\n");
+    process.exit(endBy("SIGINT"));
+  });
   try {
     return await lines.question(question);
   } finally {
@@ -116,6 +122,9 @@ function processControl(
     onHangUp: (listener) => {
       heed("SIGHUP", listener);
       if (underNpm) onNpmGone(listener);
+    },
+    endBy: (signal) => {
+      held ??= signal;
     },
     holdEnd: () => {
       if (!holding) holdEnd(new Signals(underNpm));

@@ -78,6 +78,7 @@ const NO_PROCESS: ProcessControl = {
   underNpm: false,
   onEnd: () => {},
   onHangUp: () => {},
+  endBy: () => {},
   holdEnd: () => false,
   releaseEnd: async () => false,
   onCrash: () => {},

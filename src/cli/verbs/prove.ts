@@ -39,7 +39,10 @@ export const prove: Verb = {
     const { runProof: run } = await import("../prove/proof.ts");
     const stopping = new AbortController();
     const stop = () => stopping.abort(new Error("Stopped before the end of the proof"));
-    terminal.process.onEnd(stop);
+    terminal.process.onEnd((cause) => {
+      stop();
+      if (cause !== "parent gone") terminal.process.endBy(cause);
+    });
     // A terminal that closes sends SIGHUP.
     terminal.process.onHangUp(stop);
     const proof = await run({

@@ -18,6 +18,8 @@ export type ProcessControl = {
   /** The listener is called for each SIGTERM and SIGINT, and under npm when the parent is gone. */
   onEnd(listener: (cause: ShutdownCause) => void): void;
   onHangUp(listener: () => void): void;
+  /** Ends this process by the signal when its verb has ended and its output is written. */
+  endBy(signal: ShutdownSignal): void;
   /**
    * From the first call on, a signal that would end this process waits until its output is written.
    * A second one ends it at once. Returns whether a signal waits.

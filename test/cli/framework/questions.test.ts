@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { it } from "vitest";
@@ -26,5 +27,21 @@ it(
     const said = await text(child.stdout);
     assert.match(said, /Change 1 account on plan free\? \[y\/N\]: .*No account is changed/s);
     assert.match((await runVerb(["accounts", "show", "acme", ...where])).out, /free/);
+  },
+);
+
+it(
+  "a question that Ctrl-C answers ends the verb as SIGINT does, with 130",
+  needing("python3"),
+  async () => {
+    await using folder = await openFolder();
+    const file = join(folder.path, "new.yaml");
+    const command = `${process.execPath} ${MAIN} init --config ${file}; echo ended with $?`;
+    const child = spawn("python3", ["-c", AT_A_TERMINAL, command], { stdio: "pipe" });
+    child.stdout.on("data", (piece: Buffer) => {
+      if (piece.includes("Your backend")) child.stdin.write("\x03");
+    });
+    assert.match(await text(child.stdout), /\nended with 130\r?\n$/);
+    assert.equal(existsSync(file), false);
   },
 );

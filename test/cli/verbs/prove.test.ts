@@ -130,26 +130,32 @@ describe("prove", { timeout: PROOF_MS_MAX }, () => {
     assert.deepEqual([await readdir(folder.path), left], [[], []]);
   });
 
-  it("that loses its terminal ends what it started, and removes its folder", async () => {
-    await using folder = await openFolder();
-    const child = spawn(process.execPath, [MAIN, "prove", "--seconds", "60"], {
-      ...{ detached: true, stdio: "ignore" },
-      env: { ...process.env, TMPDIR: folder.path },
-    });
-    const ended = once(child, "exit");
-    await eventually(async () => {
-      const all = await readdir(folder.path, { recursive: true });
-      assert.ok(
-        all.some((name) => name.endsWith("gateway-1.yaml")),
-        all.join(),
-      );
-    });
-    const group = -Number(child.pid);
-    process.kill(group, "SIGHUP");
-    assert.deepEqual(await ended, [1, null]);
-    assert.throws(() => process.kill(group, 0), /ESRCH/);
-    assert.deepEqual(await readdir(folder.path), []);
-  });
+  it.for([
+    ["loses its terminal", "SIGHUP", [1, null]],
+    ["is told to end by SIGTERM, and ends by it,", "SIGTERM", [null, "SIGTERM"]],
+  ] as const)(
+    "that %s ends what it started, and removes its folder",
+    async ([, signal, wanted]) => {
+      await using folder = await openFolder();
+      const child = spawn(process.execPath, [MAIN, "prove", "--seconds", "60"], {
+        ...{ detached: true, stdio: "ignore" },
+        env: { ...process.env, TMPDIR: folder.path },
+      });
+      const ended = once(child, "exit");
+      await eventually(async () => {
+        const all = await readdir(folder.path, { recursive: true });
+        assert.ok(
+          all.some((name) => name.endsWith("gateway-1.yaml")),
+          all.join(),
+        );
+      });
+      const group = -Number(child.pid);
+      process.kill(group, signal);
+      assert.deepEqual(await ended, wanted);
+      assert.throws(() => process.kill(group, 0), /ESRCH/);
+      assert.deepEqual(await readdir(folder.path), []);
+    },
+  );
 
   it("that is stopped together with what it started tells that it was stopped", async () => {
     const stopping = new AbortController();
