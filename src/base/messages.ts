@@ -5,8 +5,10 @@ const SHOWN_MAX = 100;
  * It is shortened to 100 characters, and a login in a URL is ***.
  */
 export function quoteValue(value: unknown): string {
-  if (typeof value !== "string") return shorten(String(JSON.stringify(value)));
-  return JSON.stringify(shorten(value.replace(/^([a-z][a-z0-9+.-]*:\/\/).*@/is, "$1***@")));
+  if (typeof value !== "string") return cleanText(shorten(String(JSON.stringify(value))));
+  const shown = shorten(value.replace(/^([a-z][a-z0-9+.-]*:\/\/).*@/is, "$1***@"));
+  // JSON leaves DEL, the other control characters of Latin-1 and the marks that reverse text as they are.
+  return cleanText(JSON.stringify(shown));
 }
 
 /** An address in quotes, with *** for all that may be a login: a password can hold any character. */

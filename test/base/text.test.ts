@@ -12,6 +12,14 @@ it("a value is quoted with its first hundred characters", () => {
   assert.deepEqual([quoteValue('"'), quoteValue(undefined)], ['"\\""', "undefined"]);
 });
 
+it("a quoted value reaches a terminal without characters that move its cursor or reverse its text", () => {
+  assert.equal(
+    quoteValue("a\u202eb\u2066\u200f\u009b31m\u007f"),
+    '"a\\u202eb\\u2066\\u200f\\u009b31m\\u007f"',
+  );
+  assert.equal(quoteValue(["\u009b"]), '["\\u009b"]');
+});
+
 it("a character that moves the cursor is escaped with four digits at least", () => {
   assert.equal(cleanText("a\u001b\u2028\u{e0001}"), "a\\u001b\\u2028\\ue0001");
 });

@@ -1,4 +1,5 @@
 import { type ParseArgsOptionsConfig, parseArgs } from "node:util";
+import { cleanText } from "../../base/messages.ts";
 import { CONFIG, type Invocation, LOG, type Option, type Verb } from "./verb.ts";
 
 const HELP: Option = { name: "help", summary: "show this" };
@@ -57,7 +58,7 @@ function misused(token: OptionToken, options: readonly Option[]): string | undef
   const option = options.find((one) => one.name === name);
   if (option === undefined) {
     const known = options.map((one) => `--${one.name}`);
-    return `Unknown option ${rawName}${didYouMean(rawName, known)}`;
+    return `Unknown option ${cleanText(rawName)}${didYouMean(rawName, known)}`;
   }
   if (option.value === undefined) return inlineValue ? `${rawName} takes no value` : undefined;
   // A value that looks like an option is the next option, unless it follows an equals sign. An id

@@ -32,6 +32,11 @@ describe("wrong usage", () => {
     assert.match(await refusal("check", "", "--config", "x.yaml"), /^Missing FILE/);
   });
 
+  it("repeats no word that would reverse what a terminal shows", async () => {
+    assert.match(await refusal("check", "--a\u202e"), /^Unknown option --a\\u202e \(/);
+    assert.match(await refusal("a\u202e"), /^Unknown verb "a\\u202e":/);
+  });
+
   it("guesses nothing that is far away", async () => {
     assert.doesNotMatch(await refusal("frobnicate"), /did you mean/);
     assert.doesNotMatch(await refusal("start", "--frobnicate"), /did you mean/);
