@@ -16,6 +16,9 @@ export type AskedPeriod = DaySpan & {
   readonly length: WindowName;
 };
 
+/** The name of what an audit compares that no period was asked of. */
+const ALL_PERIODS = "all periods";
+
 type PeriodOptions = { readonly day?: string | undefined; readonly month?: string | undefined };
 
 /** The period of --day or --month; undefined if neither is given, or the mistake in words. */
@@ -36,13 +39,24 @@ export function parseAskedPeriod({ day, month }: PeriodOptions): AskedPeriod | s
   return `Cannot read --day as a day such as 2026-11-21: the value is ${quoteValue(day)}`;
 }
 
-/** Why nothing was compared in a period that was asked for and is not over. */
-export function openPeriod(
+/**
+ * Why nothing was compared in a period that was asked for and is not over, or in all. `charged` are the
+ * units of the logs.
+ */
+export function whyNothing(
   asked: AskedPeriod | undefined,
   nowMs: number,
+  charged: number,
 ): readonly { readonly window: string; readonly why: string }[] {
   const today = dayOf(nowMs);
-  if (asked === undefined || asked.to < today) return [];
+  if (asked === undefined) {
+    const why =
+      charged === 0
+        ? "no line of the logs charged an account"
+        : "no window of these charges runs any more, and no day of theirs is over";
+    return [{ window: ALL_PERIODS, why }];
+  }
+  if (asked.to < today) return [];
   const why =
     asked.from > today ? "it has not begun" : "it is not over, and no window of its length counts";
   return [{ window: asked.name, why }];
@@ -57,7 +71,7 @@ export function unknownBalances(
   whys: ReadonlyMap<string, string>,
   asked: AskedPeriod | undefined,
 ): Balance[] {
-  const window = asked?.name ?? "all periods";
+  const window = asked?.name ?? ALL_PERIODS;
   return [...ledger.accounts].flatMap(({ account, environment, days }): Balance[] => {
     const why = whys.get(accountId({ environment, account }));
     const charged = [...days]

@@ -24,9 +24,9 @@ import { dayBalances, readDays } from "../logs/audit-days.ts";
 import {
   type AskedPeriod,
   type AuditInputs,
-  openPeriod,
   parseAskedPeriod,
   unknownBalances,
+  whyNothing,
 } from "../logs/audit-periods.ts";
 import { type AuditReport, printAudit } from "../logs/audit-report.ts";
 import { isWindow, windowBalances } from "../logs/audit-windows.ts";
@@ -227,12 +227,13 @@ async function compare(
   const days = await readDays({ ...round, config, asked, nowMs }, accounts);
   const balances = [...windowBalances(inputs, asked), ...dayBalances(inputs, days.rows, nowMs)];
   const of = (verdict: string) => balances.filter((one) => one.verdict === verdict);
-  const nothing = balances.length + days.matched + days.notCompared.length === 0;
+  const unknown = unknownBalances(round.ledger, round.unknown, asked);
+  const found = balances.length + days.matched + days.notCompared.length + unknown.length;
   const notCompared = [
     ...of("not compared"),
     ...days.notCompared,
-    ...unknownBalances(round.ledger, round.unknown, asked),
-    ...(nothing ? openPeriod(asked, nowMs) : []),
+    ...unknown,
+    ...(found === 0 && !days.isIdle ? whyNothing(asked, nowMs, round.ledger.charged) : []),
   ];
   const matched = of("matched").length + days.matched;
   const explained = of("explained");

@@ -3,9 +3,9 @@ import { describe, it } from "vitest";
 import { dayBalances } from "../../../src/cli/logs/audit-days.ts";
 import {
   type AskedPeriod,
-  openPeriod,
   parseAskedPeriod,
   unknownBalances,
+  whyNothing,
 } from "../../../src/cli/logs/audit-periods.ts";
 import { isWindow } from "../../../src/cli/logs/audit-windows.ts";
 import { Incidents } from "../../../src/cli/logs/incidents.ts";
@@ -65,8 +65,8 @@ describe("an account whose counts are not known", () => {
 });
 
 describe("a period that was asked for and is not over", () => {
-  const whys = (asked: Options) => {
-    return openPeriod(periodOf(asked), NOON).map((one) => Object.values(one));
+  const whys = (asked: Options, charged = 0) => {
+    return whyNothing(periodOf(asked), NOON, charged).map((one) => Object.values(one));
   };
   const runs = "it is not over, and no window of its length counts";
 
@@ -77,9 +77,22 @@ describe("a period that was asked for and is not over", () => {
     assert.deepEqual(whys({ month: "2026-11" }), [["2026-11", "it has not begun"]]);
   });
 
-  it("is none where it is over, nor where no period was asked for", () => {
-    const over = [{ day: formatDay(DAY - 1) }, { month: "2026-09" }, {}];
-    assert.deepEqual(over.flatMap(whys), []);
+  it("is none where it is over", () => {
+    const over = [{ day: formatDay(DAY - 1) }, { month: "2026-09" }];
+    assert.deepEqual(
+      over.flatMap((asked) => whys(asked)),
+      [],
+    );
+  });
+});
+
+describe("an audit that was asked for no period and finds none", () => {
+  it("says whether that is for want of charges or of periods", () => {
+    const why = (charged: number) => whyNothing(undefined, NOON, charged);
+    const [all, uncharged] = ["all periods", "no line of the logs charged an account"];
+    assert.deepEqual(why(0), [{ window: all, why: uncharged }]);
+    const past = "no window of these charges runs any more, and no day of theirs is over";
+    assert.deepEqual(why(1), [{ window: all, why: past }]);
   });
 });
 

@@ -140,13 +140,21 @@ describe("audit", () => {
     );
   });
 
-  it("needs a log, and says that the gateway does not answer", async () => {
+  it("needs a log, and says that it has nothing to compare, or that the gateway does not answer", async () => {
     await using house = await openAudited();
     const without = await runVerb(["audit", "--config", house.file]);
     assert.deepEqual([without.status, without.out], [64, ""]);
     assert.match(without.err, /^Missing --log FILE/);
     const log = join(house.directory, "empty.log");
-    await writeFile(log, "");
+    const events = house.said.filter(({ msg }) => msg === "serving");
+    await writeFile(log, events.map((line) => `${JSON.stringify(line)}\n`).join(""));
+    const idle = await runVerb(["audit", "--log", log, "--config", house.file]);
+    const why = "no line of the logs charged an account";
+    assert.match(
+      idle.out,
+      new RegExp(`1 not compared\nNot compared:\n.*\nall +all periods +${why}\n`),
+    );
+    assert.equal(idle.status, 1);
     await house.gateway.stop();
     const away = await runVerb(["audit", "--log", log, "--config", house.file]);
     assert.equal(away.status, 1);
