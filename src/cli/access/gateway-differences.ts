@@ -4,6 +4,7 @@ import type { KeyStore } from "../../stores/keys/key-store.ts";
 import type { QuotaStore } from "../../stores/quotas/quota-store.ts";
 import type { ReadinessChecks } from "../../telemetry/readiness.ts";
 import { originOf } from "../framework/curl.ts";
+import { showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import { type AdminConfig, fetchAdmin } from "./admin-client.ts";
 import { nameOfGateway } from "./distinct-gateways.ts";
 
@@ -60,11 +61,15 @@ export async function otherRecordsError(
  * Why the running gateway misses records of the store, so that an empty list is not all there was.
  * Undefined if it misses none, or if no gateway can be reached.
  */
-export async function recordsTrouble(config: AdminConfig): Promise<string | undefined> {
-  const ready = await fetchAdmin<{ readonly checks: Partial<ReadinessChecks> }>(config, {
+export async function recordsTrouble(
+  config: AdminConfig,
+  terminal: Terminal,
+): Promise<string | undefined> {
+  const asked = fetchAdmin<{ readonly checks: Partial<ReadinessChecks> }>(config, {
     ...{ path: "/readyz", also: [503], members: ["status", "checks"] },
     withinMs: IDENTITY_MS_MAX,
   });
+  const ready = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
   const why = ready.ok ? ready.value.checks.keys?.why : undefined;
   return why === undefined ? undefined : cleanText(String(why));
 }

@@ -100,7 +100,8 @@ async function reach(
   }
   const { mistakes, config } = found.reach;
   if (printsMistakes) terminal.err(`${refusal ?? mistakes.map(formatMistake).join("\n")}\n`);
-  const running = await fetchAdmin<YamlMap>(config, RUNNING);
+  const asked = fetchAdmin<YamlMap>(config, RUNNING);
+  const running = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
   const known = running.ok ? await found.reach.with(running.value) : undefined;
   const brokenPartError = known === undefined ? found.reach.brokenPartError : () => undefined;
   const meters = running.ok ? runningMeterNames(running.value) : undefined;
@@ -155,7 +156,8 @@ async function reachAt(
     return fail(terminal, EXIT_USAGE, `Cannot use ${TOKEN}: it ${why}`);
   }
   const admin = { listen: hostPortOf(new URL(origin)), token, hosts: [], url: origin };
-  const running = await fetchAdmin<YamlMap>({ admin }, RUNNING);
+  const asked = fetchAdmin<YamlMap>({ admin }, RUNNING);
+  const running = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
   if (!running.ok) {
     // The path of --admin may lead nowhere.
     const where = running.status === 404 ? ` (--admin, ${origin})` : "";

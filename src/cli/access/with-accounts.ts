@@ -1,5 +1,11 @@
 import { EXIT_FAILURE, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { READING_KEYS, showWait, type Terminal } from "../framework/terminal.ts";
+import {
+  READING_KEYS,
+  showWait,
+  type Terminal,
+  WAITING_FOR_GATEWAY,
+  WAITING_FOR_STORE,
+} from "../framework/terminal.ts";
 import type { Invocation } from "../framework/verb.ts";
 import { type AccountOperations, type OperationResult, refused } from "./account-operations.ts";
 import { openAdminAccounts } from "./admin-accounts.ts";
@@ -22,6 +28,8 @@ export async function withAccounts<T>(
     readonly changes?: true;
     /** Whether it reads the past, so that --env may name an environment that has left the file. */
     readonly hasEarlierNames?: true;
+    /** Whether it prints what it reads meanwhile, so that nobody else shows how long it takes. */
+    readonly printsMeanwhile?: boolean;
     /** `missing` is how many parts `value` is without: of the store, or accounts without limits. */
     readonly say: (value: T, missing: number) => number;
   },
@@ -32,7 +40,10 @@ export async function withAccounts<T>(
   if (strange !== undefined) return fail(terminal, strange.status, strange.message);
   const answer = await askAccounts(reached, terminal, (accounts) => {
     if (work.changes) terminal.process.holdEnd();
-    return work.ask(accounts);
+    const asked = work.ask(accounts);
+    if (work.printsMeanwhile) return asked;
+    const place = isAskedInGateway(reached) ? WAITING_FOR_GATEWAY : WAITING_FOR_STORE;
+    return showWait(terminal, place, asked);
   });
   if (answer.ok) {
     const { missing = [] } = answer;
@@ -43,14 +54,18 @@ export async function withAccounts<T>(
   return fail(terminal, answer.usage ? EXIT_USAGE : EXIT_FAILURE, answer.message);
 }
 
+function isAskedInGateway({ asksGateway, sharesStore }: ReachedGateway): boolean {
+  return asksGateway || !sharesStore;
+}
+
 /** Runs the query where `withAccounts` does, and returns its result. */
 export async function askAccounts<T>(
   reached: ReachedGateway,
   terminal: Terminal,
   ask: (accounts: AccountOperations) => Promise<OperationResult<T>>,
 ): Promise<OperationResult<T>> {
-  const { config, asksGateway, sharesStore } = reached;
-  if (asksGateway || !sharesStore) {
+  const { config, sharesStore } = reached;
+  if (isAskedInGateway(reached)) {
     const strange = await showWait(terminal, READING_KEYS, strangeRecords(reached, terminal));
     return strange === undefined ? ask(openAdminAccounts(config, sharesStore)) : refused(strange);
   }

@@ -52,6 +52,9 @@ export const READING_KEYS = "Reading the keys";
 /** The work of a verb whose gateway may be slow to answer. */
 export const WAITING_FOR_GATEWAY = "Waiting for the gateway";
 
+/** The work of a verb that asks the store itself. */
+export const WAITING_FOR_STORE = "Waiting for the store";
+
 /**
  * Waits for `work` and shows after each second how long it has taken, on one line that disappears at
  * the end. Prints nothing if stderr is not a terminal.

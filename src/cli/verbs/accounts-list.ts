@@ -33,7 +33,7 @@ const list: Verb = {
       );
       const reports = accountReports(chosen, records, terminal.now());
       const trouble =
-        records.accounts.length > 0 ? undefined : await recordsTrouble(reached.config);
+        records.accounts.length > 0 ? undefined : await recordsTrouble(reached.config, terminal);
       if (invocation.flag("json")) printJson(terminal, reports);
       else if (reports.length > 0) terminal.out(accountTable(reports, terminal));
       else if (records.accounts.length > 0) terminal.out("No account matches\n");
@@ -59,7 +59,7 @@ const show: Verb = {
       const account = findAccount(records, id);
       if (account === undefined) {
         const refusal = unknownIdRefusal(id);
-        const trouble = await recordsTrouble(reached.config);
+        const trouble = await recordsTrouble(reached.config, terminal);
         if (trouble === undefined) return failWithRefusal(terminal, refusal);
         return fail(terminal, EXIT_FAILURE, `${refusal.message}. ${trouble}`);
       }

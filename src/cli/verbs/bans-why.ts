@@ -98,7 +98,7 @@ async function whyBanned(
       lost.push(asked.value.lost);
     } else missing.push(`earlier bans are not known of every gateway: ${asked.message}`);
   }
-  if (logs === undefined) missing.push(...(await describeUnasked(config, admins)));
+  if (logs === undefined) missing.push(...(await describeUnasked(config, admins, terminal)));
   if (!present.ok) {
     missing.push(`whether it is banned now and its strikes are not known: ${present.message}`);
   }
@@ -115,8 +115,13 @@ function lastOf(lost: readonly (LostBan | null | undefined)[]): LostBan | null {
 }
 
 /** Names the other gateways on the store, because each remembers only the bans that it told. */
-async function describeUnasked(config: Config, admins: readonly string[]): Promise<string[]> {
-  const listed = await fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+async function describeUnasked(
+  config: Config,
+  admins: readonly string[],
+  terminal: Terminal,
+): Promise<string[]> {
+  const fetched = fetchAllPages<GatewayReport>(config, { path: "/api/gateways" });
+  const listed = await showWait(terminal, WAITING_FOR_GATEWAY, fetched);
   if (!listed.ok) return [];
   const asked = new Set<string | undefined>();
   for (const origin of admins) asked.add(await nameOfGateway(config, { origin }));

@@ -57,7 +57,8 @@ export const keysList: Verb = {
           isWanted(wanted, keyState(key, terminal.now())),
       );
       const reports = await withLastUsed(chosen, records, { config: reached.config, terminal });
-      const trouble = records.keys.length > 0 ? undefined : await recordsTrouble(reached.config);
+      const trouble =
+        records.keys.length > 0 ? undefined : await recordsTrouble(reached.config, terminal);
       if (invocation.flag("json")) printJson(terminal, reports);
       else if (chosen.length > 0) terminal.out(keyTable(chosen, reports, terminal));
       else if (records.keys.length > 0) terminal.out("No key matches\n");

@@ -29,20 +29,18 @@ export const status: Verb = {
     if (typeof reached === "number") return reached;
     if (invocation.flag("all")) return tellAll(reached, invocation, terminal);
     const { config } = reached;
+    const wait = <T>(asked: Promise<T>) => showWait(terminal, WAITING_FOR_GATEWAY, asked);
     const question = { path: "/readyz", also: [503], members: ["status", "checks"] };
-    const asked = fetchAdmin<Readiness>(config, question);
-    const ready = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
+    const ready = await wait(fetchAdmin<Readiness>(config, question));
     if (!ready.ok) return fail(terminal, EXIT_FAILURE, ready.message);
-    const shown = await fetchAdmin<{ hash: string }>(config, {
-      path: "/api/config",
-      members: ["hash"],
-    });
+    const inForce = { path: "/api/config", members: ["hash"] };
+    const shown = await wait(fetchAdmin<{ hash: string }>(config, inForce));
     if (!shown.ok) return fail(terminal, EXIT_FAILURE, shown.message);
     const { status: told, checks } = ready.value;
     const { hash } = shown.value;
     const mistakes = reached.mistakes.map(formatMistake);
     const why = mistakes.length === 0 ? checks.config?.why : undefined;
-    const refusals = why === undefined ? [] : await fetchRefusals(config);
+    const refusals = why === undefined ? [] : await wait(fetchRefusals(config));
     if (invocation.flag("json")) {
       const notReloaded = [...mistakes, ...(refusals ?? [why])];
       printJson(terminal, { status: told, checks, config: hash, notReloaded });

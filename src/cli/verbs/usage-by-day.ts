@@ -7,16 +7,13 @@ import { type DayReport, parsePeriod } from "../../stores/queries/read-history.t
 import type { NameError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatTable } from "../framework/table.ts";
-import { showWait, type Terminal } from "../framework/terminal.ts";
+import type { Terminal } from "../framework/terminal.ts";
 import type { Invocation, Option } from "../framework/verb.ts";
 
 export const PERIODS: readonly Option[] = [
   { name: "days", value: "30", summary: "by UTC day, for this many days (needs history)" },
   { name: "month", value: "2026-10", summary: "by day of UTC, in this month (needs history)" },
 ];
-
-/** The work that `usage` shows the time of. */
-export const READING_COUNTS = "Reading the counts";
 
 const COLUMNS = ["account", "environment", "plan", "day", "admitted", "units", "refused"] as const;
 
@@ -88,10 +85,9 @@ export async function usageByDay(
   };
   return withAccounts(invocation, terminal, {
     hasEarlierNames: true,
+    printsMeanwhile: !json,
     ask: async (accounts) => {
-      const read = accounts.history(asked, onRows);
-      // Rows that are printed as they are read show the progress themselves.
-      const told = await (json ? showWait(terminal, READING_COUNTS, read) : read);
+      const told = await accounts.history(asked, onRows);
       const isWrongUsage = !told.ok && id !== undefined && unknown !== undefined;
       return isWrongUsage ? { ...told, usage: true } : told;
     },

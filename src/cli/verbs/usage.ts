@@ -7,9 +7,9 @@ import { reachGateway } from "../access/reach.ts";
 import { nameOptionsError } from "../access/unknown-names.ts";
 import { withAccounts } from "../access/with-accounts.ts";
 import { formatCsv, formatInstant, formatTable } from "../framework/table.ts";
-import { printJson, showWait, type Terminal } from "../framework/terminal.ts";
+import { printJson, type Terminal } from "../framework/terminal.ts";
 import { GATEWAY_OPTIONS, type Invocation, type Option, type Verb } from "../framework/verb.ts";
-import { isByDay, PERIODS, READING_COUNTS, usageByDay, wholeAccountText } from "./usage-by-day.ts";
+import { isByDay, PERIODS, usageByDay, wholeAccountText } from "./usage-by-day.ts";
 
 const FILTERS: readonly Option[] = [
   { name: "env", value: "ENV", summary: "accounts, or the address ID, of this environment" },
@@ -48,7 +48,7 @@ export const usage: Verb = {
     if (typeof filter === "string") return fail(terminal, EXIT_USAGE, filter);
     if (id !== undefined) return usageOfOne(id, invocation, terminal);
     return withAccounts(invocation, terminal, {
-      ask: (accounts) => showWait(terminal, READING_COUNTS, accounts.usageOfAll(filter)),
+      ask: (accounts) => accounts.usageOfAll(filter),
       say: (reports, missing) => sayAll(reports, missing, invocation, terminal),
     });
   },

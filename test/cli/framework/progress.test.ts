@@ -1,12 +1,15 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, describe, it } from "vitest";
 import { openProgress, showWait, type Terminal } from "../../../src/cli/framework/terminal.ts";
 import { takeLock } from "../../../src/stores/files/file-lock.ts";
 import { eventually } from "../../support/poll.ts";
 import { startRedis } from "../../support/redis/redis.ts";
 import { openTcpProxy } from "../../support/wire/tcp-proxy.ts";
+import { openAdmin, send } from "../access/admin-server.ts";
+import { openAudited } from "../audit-kit.ts";
 import { openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const CLEAR = `${String.fromCharCode(27)}[K`;
@@ -144,5 +147,39 @@ describe("the progress of long work", () => {
     });
     assert.equal(imported.status, 0, imported.err);
     assert.equal(told, `\rImporting: 1 s${CLEAR}\r${CLEAR}`);
+  });
+
+  it("is shown of each slow answer of a gateway, also of one behind the first of its verb", async () => {
+    await using house = await openAudited();
+    const { account } = await house.issue();
+    await using late = await openAdmin(async (response, { asked, body }) => {
+      const [method = "", path = ""] = asked.split(" ");
+      const how = { method, headers: { "Content-Type": "application/json" } };
+      const sent = fetch(`${house.adminUrl}${path}`, body === "" ? how : { ...how, body });
+      const [answer] = await Promise.all([sent, sleep(1_500)]);
+      send(response, answer.status, await answer.json());
+    });
+    const slow = join(house.directory, "slow.yaml");
+    const text = await readFile(house.file, "utf8");
+    await writeFile(slow, text.replaceAll(new URL(house.adminUrl).host, new URL(late.origin).host));
+    const waits = async (args: string) => {
+      const where = args.includes("--admin") ? [] : ["--config", slow];
+      const { err } = await runVerb([...args.split(" "), ...where], { isErrTty: true });
+      return [args, err.split(`\r${CLEAR}`).length - 1, err] as const;
+    };
+    const asked = [
+      [3, waits("bans list")],
+      [3, waits(`bans add ${account} --for 1h`)],
+      [3, waits(`bans lift ${account}`)],
+      [3, waits(`accounts reset ${account}`)],
+      [3, waits(`usage ${account}`)],
+      [2, waits(`usage ${account} --admin ${late.origin}`)],
+      [2, waits("status")],
+      [3, waits("accounts show nobody")],
+    ] as const;
+    for (const [least, told] of asked) {
+      const [args, count, err] = await told;
+      assert.ok(count >= least, `${args}: ${err}`);
+    }
   });
 });
