@@ -2,6 +2,7 @@ import { formatCount } from "../../base/messages.ts";
 import { addressHistoryError } from "../../core/keys/find-records.ts";
 import { isAddressName } from "../../core/keys/records.ts";
 import type { UsageReport } from "../../core/keys/usage-reports.ts";
+import { dayOf, monthRange } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { type DayReport, parsePeriod } from "../../stores/queries/read-history.ts";
 import type { NameError } from "../access/unknown-names.ts";
@@ -98,10 +99,19 @@ export async function usageByDay(
         return fail(terminal, status, `${message}${others}`);
       }
       printer.end(missing);
+      const { month } = given;
+      if (!isFound && month !== undefined && isAhead(month, terminal)) {
+        terminal.err(`warning: ${month} has not begun\n`);
+      }
       if (!json && !invocation.flag("csv")) terminal.out(whole);
       return unbilled.report(terminal);
     },
   });
+}
+
+/** Whether a month has not begun, so that one without usage may be a slip of the year. */
+function isAhead(month: string, terminal: Terminal): boolean {
+  return (monthRange(month)?.from ?? 0) > dayOf(terminal.now());
 }
 
 /** The accounts whose overage cannot be told (docs/reference/history.md#overage). */

@@ -126,7 +126,11 @@ async function tellsDays(named: Named, day: string): Promise<void> {
   assert.deepEqual(await rows("--month", day.slice(0, 7), "--plan", "free"), [often]);
   assert.deepEqual(await rows("--month", "2020-01"), []);
   const none = ["usage", "--month", "2020-01"];
-  assert.equal((await named(...none)).out, "Nothing was used on these days\n");
+  const past = await named(...none);
+  assert.deepEqual([past.out, past.err], ["Nothing was used on these days\n", ""]);
+  const ahead = await named("usage", "--month", "2999-01", "--csv");
+  assert.equal(ahead.err, "warning: 2999-01 has not begun\n");
+  assert.deepEqual([ahead.status, ahead.out.split("\r\n").length], [0, 2]);
   assert.equal(
     (await named(...none, "--csv")).out,
     "account,environment,plan,day,admitted,units,refused\r\n",
