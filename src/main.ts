@@ -63,7 +63,8 @@ async function runVerb(): Promise<number> {
         for await (const piece of process.stdin) pieces.push(piece);
         return Buffer.concat(pieces);
       },
-      ask: isatty(0) && isatty(2) ? askLine : undefined,
+      ask: isatty(0) && isatty(2) ? (question) => askLine(question) : undefined,
+      askHidden: isatty(0) ? (question) => askLine(question, true) : undefined,
       process: processControl(ShutdownSignals, () => written.then(() => failure === undefined)),
     },
     version,
@@ -76,9 +77,17 @@ async function runVerb(): Promise<number> {
   return held === undefined ? end : endBy(held);
 }
 
-async function askLine(question: string): Promise<string> {
+async function askLine(question: string, isHidden = false): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
-  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const { Writable } = await import("node:stream");
+  const input = process.stdin;
+  const lines = isHidden
+    ? createInterface({
+        input,
+        output: new Writable({ write: (_, __, done) => done() }),
+        terminal: true,
+      })
+    : createInterface({ input, output: process.stderr });
   // While it asks, the terminal sends Ctrl-C as a character, and no signal.
   lines.on("SIGINT", () => {
     lines.close();
@@ -86,9 +95,11 @@ async function askLine(question: string): Promise<string> {
     process.exit(endBy("SIGINT"));
   });
   try {
+    if (isHidden) process.stderr.write(question);
     return await lines.question(question);
   } finally {
     lines.close();
+    if (isHidden) process.stderr.write("\n");
   }
 }
 

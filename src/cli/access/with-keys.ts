@@ -159,7 +159,7 @@ export function unshownText(issued: readonly IssuedKey[]): string {
 }
 
 /**
- * Reads the key, one line, from stdin. Undefined if there is none, or if the argument
+ * Reads the key, one line, from stdin, and asks for it at a terminal. Undefined if there is none, or if the argument
  * is not "-". Then stderr says so, without repeating the input.
  */
 export async function readKeyFromStdin(
@@ -170,7 +170,8 @@ export async function readKeyFromStdin(
     fail(terminal, EXIT_USAGE, 'Expected "-": the key itself is read from stdin');
     return undefined;
   }
-  const key = (await terminal.readIn()).toString().trim();
+  const read = await (terminal.askHidden?.("Key: ") ?? terminal.readIn());
+  const key = read.toString().trim();
   if (/^[\x21-\x7e]{8,512}$/.test(key)) return key;
   fail(terminal, EXIT_USAGE, "Expected one key in stdin, on a line of its own");
   return undefined;

@@ -14,6 +14,8 @@ export type Terminal = ProcessContext & {
   readIn(): Promise<Buffer>;
   /** Asks for one line on stderr; undefined if stdin or stderr is not a terminal. */
   readonly ask?: ((question: string) => Promise<string>) | undefined;
+  /** The same for a secret, which the terminal does not show; undefined if stdin is not a terminal. */
+  readonly askHidden?: ((question: string) => Promise<string>) | undefined;
 };
 
 /** With --json, stdout is one JSON value and nothing else. */

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { it } from "vitest";
 import { needing } from "../../support/needing.ts";
-import { openFolder, runVerb, writeConfig } from "../kit.ts";
+import { jsonOf, openFolder, runVerb, writeConfig } from "../kit.ts";
 
 const MAIN = join(import.meta.dirname, "../../../src/main.ts");
 const AT_A_TERMINAL = `import pty, sys; pty.spawn(["sh", "-c", sys.argv[1]])`;
@@ -45,3 +45,18 @@ it(
     assert.equal(existsSync(file), false);
   },
 );
+
+it("a key is asked for at a terminal, and not shown there", needing("python3"), async () => {
+  await using folder = await openFolder();
+  const where = ["--config", await writeConfig(folder)];
+  const create = ["keys", "create", "--env", "production", "--plan", "free", "--json", ...where];
+  const { id, key } = jsonOf<{ id: string; key: string }>(await runVerb(create));
+  const command = `${process.execPath} ${MAIN} keys find - ${where.join(" ")}`;
+  const child = spawn("python3", ["-c", AT_A_TERMINAL, command], { stdio: "pipe" });
+  child.stdout.on("data", (piece: Buffer) => {
+    if (piece.includes("Key: ")) child.stdin.write(`${key}\r`);
+  });
+  const said = await text(child.stdout);
+  assert.match(said, new RegExp(`^Key: \\r?\\n${id}\\r?\\n`));
+  assert.ok(!said.includes(key), said);
+});
