@@ -29,6 +29,8 @@ export type Verb = {
 export type Option = {
   readonly name: string;
   readonly value?: string;
+  /** The words that the value is one of, for shells to complete. */
+  readonly choices?: readonly string[];
   readonly repeats?: boolean;
   /** Whether the verb requires the option. */
   readonly required?: boolean;

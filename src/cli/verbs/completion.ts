@@ -12,6 +12,8 @@ type Words = {
   readonly second: ReadonlyMap<string, readonly string[]>;
   /** By full verb, its options with their dashes. */
   readonly options: ReadonlyMap<string, readonly string[]>;
+  /** The words that an option takes, by the option with its dashes. */
+  readonly choices: ReadonlyMap<string, readonly string[]>;
   /** The options that a value must follow which no shell can know, with their dashes. */
   readonly untold: ReadonlySet<string>;
 };
@@ -81,6 +83,9 @@ const PLANS = ["--plan", "--on"];
 const ENVIRONMENTS = ["--env"];
 const FILES = ["--config", "--log", "--data"];
 
+/** The options that stand in place of a verb. */
+const ALONE = ["--help", "--version"];
+
 function wordsOf(verbs: readonly Verb[]): Words {
   const second = new Map<string, string[]>();
   for (const { name } of verbs) {
@@ -98,8 +103,11 @@ function wordsOf(verbs: readonly Verb[]): Words {
   );
   const valued = verbs.flatMap((verb) => verb.options.filter(({ value }) => value !== undefined));
   const untold = new Set(valued.map(({ name }) => `--${name}`));
-  for (const told of [...PLANS, ...ENVIRONMENTS, ...FILES]) untold.delete(told);
-  return { first: [...second.keys()], second, options, untold };
+  const choices = new Map(
+    valued.flatMap(({ name, choices: words }) => (words ? [[`--${name}`, words] as const] : [])),
+  );
+  for (const told of [...PLANS, ...ENVIRONMENTS, ...FILES, ...choices.keys()]) untold.delete(told);
+  return { first: [...second.keys()], second, options, choices, untold };
 }
 
 /** A function in syntax that bash and zsh share: it lists the possible words at a position. */
@@ -112,7 +120,7 @@ function candidates({ first, second, options }: Words): string {
   });
   return `_tollgate_words() {
   local words="" options=""
-  if [ "$1" -le 1 ]; then echo "${first.join(" ")}"; return; fi
+  if [ "$1" -le 1 ]; then echo "${[...first, ...ALONE].join(" ")}"; return; fi
   # "help keys" is followed by the words that follow "keys".
   if [ "$1" -eq 3 ] && [ "$3" = "help" ]; then set -- 2 "" "\${2#help }"; fi
   case "$2" in
@@ -147,6 +155,13 @@ _tollgate_names() {
 `;
 }
 
+/** The cases of the options that take one of some words, in syntax that bash and zsh share. */
+function casesOf({ choices }: Words, offer: (list: string) => string): string {
+  return [...choices]
+    .map(([option, words]) => `    ${option})\n      ${offer(words.join(" "))}\n      return ;;\n`)
+    .join("");
+}
+
 function bash(words: Words): string {
   return `${candidates(words)}_tollgate() {
   local before=("\${COMP_WORDS[@]:1:COMP_CWORD-1}")
@@ -164,7 +179,7 @@ function bash(words: Words): string {
       compopt -o filenames
       COMPREPLY=($(compgen -f -- "$current"))
       return ;;
-    ${[...words.untold].join("|")})
+${casesOf(words, (list) => `COMPREPLY=($(compgen -W "${list}" -- "$current"))`)}    ${[...words.untold].join("|")})
       compopt +o default
       return ;;
   esac
@@ -191,7 +206,7 @@ ${candidates(words)}_tollgate() {
     ${FILES.join("|")})
       _files
       return ;;
-    ${[...words.untold].join("|")})
+${casesOf(words, (list) => `compadd -- ${list}`)}    ${[...words.untold].join("|")})
       return ;;
   esac
   compadd -- \${=$(_tollgate_words "$((CURRENT - 1))" "\${before[*]}" "\${words[2]}")}
@@ -201,10 +216,11 @@ compdef _tollgate tollgate
 `;
 }
 
-function fish({ first, second, options, untold }: Words): string {
+function fish({ first, second, options, choices, untold }: Words): string {
   const lines = [
     ...FISH_NAMES,
     `complete -c tollgate -n __fish_use_subcommand -f -a "${first.join(" ")}"`,
+    ...ALONE.map((name) => `complete -c tollgate -n __fish_use_subcommand -l ${name.slice(2)}`),
   ];
   for (const [word, follows] of second) {
     if (follows.length === 0) continue;
@@ -216,7 +232,7 @@ function fish({ first, second, options, untold }: Words): string {
   for (const [verb, names] of options) {
     const seen = verb.split(" ").map((word) => `__fish_seen_subcommand_from ${word}`);
     for (const name of names) {
-      const value = untold.has(name) ? " -x" : fishValue(name);
+      const value = untold.has(name) ? " -x" : fishValue(name, choices.get(name));
       lines.push(`complete -c tollgate -n "${seen.join("; and ")}" -l ${name.slice(2)}${value}`);
     }
   }
@@ -224,7 +240,8 @@ function fish({ first, second, options, untold }: Words): string {
 }
 
 /** The completion of the value of an option in fish; "" if the option takes none of these. */
-function fishValue(option: string): string {
+function fishValue(option: string, choices: readonly string[] | undefined): string {
+  if (choices !== undefined) return ` -xa "${choices.join(" ")}"`;
   if (FILES.includes(option)) return " -rF";
   const kind = PLANS.includes(option) ? "plan" : ENVIRONMENTS.includes(option) ? "env" : undefined;
   return kind === undefined ? "" : ` -xa "(__tollgate_names ${kind})"`;

@@ -30,7 +30,12 @@ export const keysList: Verb = {
     { name: "env", value: "ENV", summary: "those of this environment" },
     { name: "plan", value: "PLAN", summary: "those on this plan" },
     { name: "account", value: "ID", summary: "those of this account" },
-    { name: "state", value: "STATE", summary: `those in this state: ${STATES.join(", ")}` },
+    {
+      name: "state",
+      value: "STATE",
+      choices: STATES,
+      summary: `those in this state: ${STATES.join(", ")}`,
+    },
     ...GATEWAY_OPTIONS,
   ],
   args: [],

@@ -23,7 +23,12 @@ export const prove: Verb = {
       summary: "a Redis to use, or a Sentinel or Cluster, which fails over (one of its own)",
     },
     { name: "seconds", value: "S", summary: "how long the load lasts (20)" },
-    { name: "break", value: "FAULT", summary: `plant a fault: ${PLANTED_FAULTS.join(", ")}` },
+    {
+      name: "break",
+      value: "FAULT",
+      choices: PLANTED_FAULTS,
+      summary: `plant a fault: ${PLANTED_FAULTS.join(", ")}`,
+    },
     CONFIG_IGNORED,
     JSON_FLAG,
   ],

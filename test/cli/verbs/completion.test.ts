@@ -14,7 +14,10 @@ const verb = (name: string, ...options: string[]): Verb => ({
 });
 const VERBS = [
   verb("keys create", "plan", "env", "name"),
-  verb("keys list"),
+  {
+    ...verb("keys list"),
+    options: [{ name: "state", value: "X", choices: ["works", "revoked"], summary: "" }],
+  },
   verb("start", "config"),
 ];
 
@@ -33,12 +36,12 @@ async function script(shell: string): Promise<string> {
 
 const WORDS = `_tollgate_words() {
   local words="" options=""
-  if [ "$1" -le 1 ]; then echo "keys start completion help"; return; fi
+  if [ "$1" -le 1 ]; then echo "keys start completion help --help --version"; return; fi
   # "help keys" is followed by the words that follow "keys".
   if [ "$1" -eq 3 ] && [ "$3" = "help" ]; then set -- 2 "" "\${2#help }"; fi
   case "$2" in
     "keys create"|"keys create "*) options="--plan --env --name --help" ;;
-    "keys list"|"keys list "*) options="--help" ;;
+    "keys list"|"keys list "*) options="--state --help" ;;
     "start"|"start "*) options="--config --help" ;;
   esac
   if [ "$1" -eq 2 ]; then
@@ -109,6 +112,9 @@ ${WORDS}_tollgate() {
     --config|--log|--data)
       _files
       return ;;
+    --state)
+      compadd -- works revoked
+      return ;;
     --name)
       return ;;
   esac
@@ -134,6 +140,8 @@ compdef _tollgate tollgate
       text.slice(from),
       [
         line('__fish_use_subcommand -f -a "keys start completion help"'),
+        line("__fish_use_subcommand -l help"),
+        line("__fish_use_subcommand -l version"),
         line(`"${seen} keys; and ${not("create", "list")}" -f -a "create list"`),
         line(`"${seen} completion; and ${not("bash", "zsh", "fish")}" -f -a "bash zsh fish"`),
         line(
@@ -143,6 +151,7 @@ compdef _tollgate tollgate
         line(`${create} -l env -xa ${names("env")}`),
         line(`${create} -l name -x`),
         line(`${create} -l help`),
+        line(`"${seen} keys; and ${seen} list" -l state -xa "works revoked"`),
         line(`"${seen} keys; and ${seen} list" -l help`),
         line(`"${seen} start" -l config -rF`),
         line(`"${seen} start" -l help`),
@@ -191,6 +200,8 @@ describe("where the value of an option must follow, bash offers", () => {
     ],
     ["the verbs behind help", ["help", "st"], ["start"]],
     ["the second words of verbs behind help", ["help", "keys", ""], ["create", "list"]],
+    ["the words that the option takes", ["keys", "list", "--state", "w"], ["works"]],
+    ["the options that stand alone", ["--v"], ["--version"]],
     ["nothing if it can be anything", ["keys", "create", "--name", ""], ["only these"]],
     ["an option behind the value", ["start", "--config", "a.yaml", "--h"], ["--help"]],
   ];
@@ -201,6 +212,12 @@ describe("where the value of an option must follow, bash offers", () => {
       assert.deepEqual(await offered(folder.path, ...typed), wanted);
     });
   }
+});
+
+it("the words that an option takes are in the script of the command itself", async () => {
+  const { out } = await runVerb(["completion", "fish"]);
+  assert.match(out, / -l state -xa "works expired revoked"$/m);
+  assert.match(out, / -l break -xa "limit retry-after forward late cost history settle"$/m);
 });
 
 describe("the names that a script asks for", () => {
