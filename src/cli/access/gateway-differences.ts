@@ -27,32 +27,50 @@ export async function gatewayRecordsIdentity(
   return { id: typeof id === "string" ? id : null, place: cleanText(place) };
 }
 
+/** Where the records of a command are, and where those of the gateway at `origin` are. */
+export type OtherRecords = {
+  readonly place: string;
+  readonly running: string;
+  readonly origin: string;
+};
+
 /**
- * Why an answer from these records would not be about the running gateway, and a change would not
- * reach it: it uses other records, for example because its TOLLGATE_DATA is not that of this shell
- * (docs/reference/commands.md#one-set-of-records). Undefined if they are the same, or if no gateway
- * can be reached. `known` are the records of the gateway if it was asked for them already.
+ * The places of these records and of those of the running gateway. Undefined if they are the same, or
+ * if no gateway can be reached. `known` are the records of the gateway if it was asked for them already.
  */
-export async function otherRecordsError(
+export async function findOtherRecords(
   keys: Pick<KeyStore, "refresh" | "identity">,
   config: Config,
   known?: RunningRecords,
-): Promise<string | undefined> {
+): Promise<OtherRecords | undefined> {
   const running = known ?? (await gatewayRecordsIdentity(config));
   if (running === undefined || config.admin === undefined) return undefined;
   await keys.refresh();
   const { id, place } = await keys.identity();
   // A gateway gives its records an id when it is asked, so here they have it if they are the same.
   if (running.id === null ? place === running.place : id === running.id) return undefined;
-  const origin = originOf(config.admin.listen);
-  if (place === running.place) {
+  return { place, running: running.place, origin: originOf(config.admin.listen) };
+}
+
+/**
+ * Why an answer from these records would not be about the running gateway, and a change would not
+ * reach it: it uses other records, for example because its TOLLGATE_DATA is not that of this shell
+ * (docs/reference/commands.md#one-set-of-records). Undefined as in `findOtherRecords`.
+ */
+export async function otherRecordsError(
+  ...asked: Parameters<typeof findOtherRecords>
+): Promise<string | undefined> {
+  const other = await findOtherRecords(...asked);
+  if (other === undefined) return undefined;
+  const { place, running, origin } = other;
+  if (place === running) {
     return (
-      `Cannot use the key records in ${place}: those that the gateway at ${origin} has read in ${running.place} are gone. Nothing was changed. ` +
+      `Cannot use the key records in ${place}: those that the gateway at ${origin} has read in ${running} are gone. Nothing was changed. ` +
       "Put them back, or restart the gateway if it is to have others"
     );
   }
   return (
-    `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running.place}. Nothing was changed. ` +
+    `Cannot use the key records in ${place}: the gateway at ${origin} has others, in ${running}. Nothing was changed. ` +
     `Give the command the gateway's configuration and TOLLGATE_DATA, or ask the gateway by --admin ${origin}`
   );
 }

@@ -2,9 +2,10 @@ import type { Config } from "../../config/config.ts";
 import { formatMistake, type Mistake } from "../../config/file/mistake.ts";
 import type { MeterBound } from "../../config/queries/meter-bounds.ts";
 import { EXIT_CONFIG, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
-import { readRecords } from "../access/with-keys.ts";
+import { findOtherRecords, type OtherRecords } from "../access/gateway-differences.ts";
+import { openStoredRecords } from "../access/with-keys.ts";
 import { configFileOf } from "../framework/config-file.ts";
-import { printJson, type Terminal } from "../framework/terminal.ts";
+import { printJson, showWait, type Terminal, WAITING_FOR_GATEWAY } from "../framework/terminal.ts";
 import { CONFIG, CONFIG_IGNORED, JSON_FLAG, type Verb } from "../framework/verb.ts";
 
 /** Prints every mistake as FILE:LINE:COL: message, and warnings, which do not fail the check. */
@@ -52,12 +53,16 @@ export const check: Verb = {
 
 /** Records have no place in the file, so the warnings name its first line. */
 async function recordWarnings(config: Config, terminal: Terminal): Promise<Mistake[]> {
-  const records = await readRecords(config, terminal);
+  const keys = await openStoredRecords(config, terminal);
+  const asked = findOtherRecords(keys, config).finally(() => keys.close());
+  const other = await showWait(terminal, WAITING_FOR_GATEWAY, asked);
+  const records = keys.records();
   const { unserved } = await import("../../config/unserved-records.ts");
   const { missingScopes } = await import("../../config/queries/missing-scopes.ts");
   const nowMs = terminal.now();
   const missing = missingScopes(config.environments, records.keys, nowMs);
   const messages = [
+    ...(other === undefined ? [] : [otherRecordsText(other)]),
     ...unserved(config, records, nowMs).map(({ accounts, tell }) => tell(accounts)),
     ...missing.map(
       ({ environment, scope, operation }) =>
@@ -65,6 +70,11 @@ async function recordWarnings(config: Config, terminal: Terminal): Promise<Mista
     ),
   ];
   return messages.map((message) => ({ file: config.file, line: 1, column: 1, message }));
+}
+
+/** A file may be checked for another gateway than the one that runs, so this is no mistake. */
+function otherRecordsText({ place, origin, running }: OtherRecords): string {
+  return `The key records in ${place} were checked, and the gateway at ${origin} has read others in ${running}: give the command its configuration and TOLLGATE_DATA`;
 }
 
 async function boundsOf(config: Config): Promise<readonly MeterBound[]> {

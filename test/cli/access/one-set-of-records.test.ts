@@ -36,6 +36,16 @@ describe("a command whose key records are not those of the running gateway", () 
     const env = { TOLLGATE_DATA: data };
     const made = await runVerb([...CREATE, "--config", file], { env });
     assert.equal(made.status, 0, made.err);
+    const check = ["check", file, "--keys"];
+    const checked = await runVerb(check);
+    const others = `${origin} has read others in ${join(data, "keys.json")}: `;
+    assert.ok(
+      checked.err.startsWith(`${file}:1:1: warning: The key records in ${own} `),
+      checked.err,
+    );
+    assert.ok(checked.err.includes(others), checked.err);
+    assert.equal(checked.status, 0, "a warning");
+    assert.equal((await runVerb(check, { env })).err, "");
     // A file that was there before is as strange as none.
     const before = await runVerb([...CREATE, "--config", file], {
       env: { TOLLGATE_DATA: join(folder.path, "third") },
