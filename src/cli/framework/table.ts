@@ -11,22 +11,40 @@ export function styleOf({ env, isTty }: Pick<Terminal, "env" | "isTty">) {
  * Aligned columns with their names; each line ends in a newline. Numbers are aligned to the right.
  */
 export function formatTable(
-  terminal: Terminal,
+  terminal: Pick<Terminal, "env" | "isTty">,
   names: readonly string[],
   rows: readonly (readonly (string | number)[])[],
 ): string {
   const texts = rows.map((row) => row.map(String));
   const widths = names.map((name, i) =>
-    texts.reduce((width, row) => Math.max(width, row[i]?.length ?? 0), name.length),
+    texts.reduce((width, row) => Math.max(width, widthOf(row[i] ?? "")), name.length),
   );
   const right = names.map((_, i) => rows.every((row) => typeof row[i] === "number"));
   const line = (cells: readonly string[]) =>
     cells
-      .map((cell, i) => (right[i] ? cell.padStart(widths[i] ?? 0) : cell.padEnd(widths[i] ?? 0)))
+      .map((cell, i) => {
+        const space = " ".repeat(Math.max(0, (widths[i] ?? 0) - widthOf(cell)));
+        return right[i] ? space + cell : cell + space;
+      })
       .join("  ")
       .trimEnd();
   const { bold } = styleOf(terminal);
   return [bold(line(names)), ...texts.map(line)].map((text) => `${text}\n`).join("");
+}
+
+const GRAPHEMES = new Intl.Segmenter("en", { granularity: "grapheme" });
+/**
+ * Matches what terminals show two columns wide: emoji, and the letters and signs of the scripts of
+ * Unicode's East Asian Width (https://www.unicode.org/reports/tr11/), but for their halfwidth forms.
+ */
+const WIDE =
+  /[\uff01-\uff60\uffe0-\uffe6\p{RGI_Emoji}[[\p{scx=Hani}\p{scx=Hira}\p{scx=Kana}\p{scx=Hang}\p{scx=Bopo}\p{scx=Yiii}]--[\0-\u10ff\u1160-\u11ff\u303f\uff61-\uffdc]]]/v;
+
+/** The columns that a terminal needs to show the text. */
+function widthOf(text: string): number {
+  if (/^[ -~]*$/.test(text)) return text.length;
+  const shown = Array.from(GRAPHEMES.segment(text), ({ segment }) => (WIDE.test(segment) ? 2 : 1));
+  return shown.reduce((sum: number, width) => sum + width, 0);
 }
 
 /** "minute=500 day=20000", or "" if there are none. */
