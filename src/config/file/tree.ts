@@ -49,7 +49,7 @@ export type TreeOptions = {
 const DEPTH_MAX = 64;
 /** The file is read as YAML 1.2 all the same, so that commands know what leads to the gateway. */
 const OTHER_VERSION = /^%YAML[ \t]+1\.1/m;
-const IS_OTHER_VERSION =
+const OTHER_VERSION_MISTAKE =
   "Cannot read the file as YAML: it says that it is YAML 1.1, in which 060 is 48; remove the line";
 const RESERVED = new Set(["__proto__", "constructor", "prototype"]);
 
@@ -86,7 +86,7 @@ export function parseTree(
   const state: ParseState = {
     ...parsed,
     options,
-    mistakes: at < 0 ? [] : [makeMistake(options.file, parsed.placeAt(at), IS_OTHER_VERSION)],
+    mistakes: at < 0 ? [] : [makeMistake(options.file, parsed.placeAt(at), OTHER_VERSION_MISTAKE)],
     values: new Map(),
     keys: new Map(),
     substituted: new Set(),
