@@ -107,7 +107,8 @@ describe("a late charge", () => {
     await charge(5, undefined, undefined, () => present.startMs, [present]);
     assert.equal(await redis.hget(key, "h"), `${present.startMs} 69 7`, "those of both windows");
     await redis.hset(key, "h", `${present.startMs} 60 7`);
-    await charge(-5, undefined, undefined, () => present.startMs);
+    const given = { counter: "hour", startMs: ahead, units: -5, chargedMs: ahead };
+    await charge(0, undefined, undefined, () => present.startMs, [given]);
     assert.equal(await redis.hget(key, "h"), `${present.startMs} 60 7`, "nothing is given back");
   });
 
