@@ -109,7 +109,7 @@ describe("the allowance for failed authentications", () => {
   it("is each address's own, and one that waits as told is not slowed any more", async () => {
     let nowMs = NOON + 200;
     const now = () => nowMs;
-    // What is counted is forgotten by the machine's clock too: within a second it might be gone.
+    // A count is forgotten by the machine's clock too: that of a second might be gone too soon.
     await using house = await startTestGateway({ now, config: { unauthenticated: { minute: 1 } } });
     await askFrom(house, "127.0.0.1", WRONG);
     const slowed = await askFrom(house, "127.0.0.1", WRONG);
@@ -177,9 +177,9 @@ describe("a world of addresses that fail", () => {
   });
 });
 
-/** What a gateway asks its store for by itself, whether requests come or not. */
+/** The names that a gateway asks its store for by itself, whether requests come or not. */
 const OF_ITSELF = ["version", "status", "gateways", "form", "time", "resets", "used", "eval"];
-/** What it asks of the server, not of a key, now and then or once it is connected again. */
+/** The commands that concern no key: it sends them now and then, or once it is connected again. */
 const OF_A_CONNECTION = [
   "info",
   "hello",

@@ -326,8 +326,7 @@ test("a client that reads late and slowly and goes on sending gets everything th
     if (line() !== undefined) client.socket.off("data", pause);
     client.socket.resume();
   }, 30);
-  await client.ended;
-  clearInterval(beat);
+  await client.ended.finally(() => clearInterval(beat));
   assert.equal(body.length + client.waiting().length, frame.length);
   await eventually(() => assert.equal(line()?.status, 101));
 });
