@@ -124,6 +124,14 @@ describe("keys and stateFile are no file that the configuration reads", () => {
     );
   });
 
+  it("but nothing is kept next to a stateFile that holds a copy of the records alone", async () => {
+    await using folder = await openFolder();
+    await writeFile(join(folder.path, "api.notes.json"), API);
+    const described = environments.replace("api.yaml", "api.notes.json");
+    const lines = "store: redis://127.0.0.1:1\nkeys: redis\nstateFile: ./api.json";
+    assert.deepEqual(await toldIn(folder.path, lines, described), []);
+  });
+
   it("but a stateFile that is not used may be anything, as before", async () => {
     await using folder = await openFolder();
     await writeFile(join(folder.path, "api.yaml"), API);
