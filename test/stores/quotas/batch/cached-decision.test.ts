@@ -16,6 +16,21 @@ function answeredAtNoon(nowMs = NOON) {
   return cache;
 }
 
+describe("a late charge that shows a lower count than the last answer", () => {
+  for (const [what, change] of [
+    ["nothing", () => {}],
+    ["its account", (cache: DecisionCache) => cache.outdate(accountRef)],
+    ["the configuration", (cache: DecisionCache) => cache.invalidate()],
+  ] as const) {
+    it(`shows a loss also where ${what} was changed between`, () => {
+      const cache = answeredAtNoon();
+      change(cache);
+      const { window, used, was } = cache.lostOf(accountRef, total, NOON + 1) ?? {};
+      assert.deepEqual([window, used, was], ["day", 0, 1]);
+    });
+  }
+});
+
 describe("news of the store that is older than the last answer", () => {
   it("changes no count, and is none by which time counts", () => {
     const cache = answeredAtNoon(NOON + 5);
