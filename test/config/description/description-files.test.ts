@@ -17,6 +17,13 @@ it("a description has 500,000 values in a file at most, those of aliases include
   }
 });
 
+it("a description may say that it is YAML 1.1, as other tools write it", async () => {
+  const text = "%YAML 1.1\n---\nopenapi: 3.1.0\npaths: { /a: { get: { deprecated: yes } } }\n";
+  const { mistakes, operations } = await readDescription(text, { ...AROUND, readFile: noFile });
+  assert.deepEqual(mistakes, []);
+  assert.equal(operations[0]?.lifecycle.deprecated, true);
+});
+
 it("a description may have a file of its folder whose name begins with two points", async () => {
   const text = 'openapi: 3.1.0\npaths: { /a: { $ref: "..a.yaml" } }\n';
   const readFile = async () => ({ ok: true, text: "get: {}\n" }) as const;
