@@ -8,6 +8,7 @@ import {
 import {
   AccountSearch,
   findAccount,
+  isChosen,
   SEARCH_WORDS_MAX,
   searchWords,
 } from "../../core/keys/find-records.ts";
@@ -37,11 +38,7 @@ export async function listAccounts({ deps, query }: ApiRequest): Promise<AdminRe
   if (words.length > SEARCH_WORDS_MAX) {
     return problemResponse("bad_request", `q has at most ${SEARCH_WORDS_MAX} different words`);
   }
-  const among = records.accounts.filter(
-    (account) =>
-      (environment ?? account.environment) === account.environment &&
-      (plan ?? account.plan) === account.plan,
-  );
+  const among = records.accounts.filter((account) => isChosen(account, { environment, plan }));
   const chosen =
     text === null ? among : await searchAccounts(among, records.keys, words, deps.now());
   const taken = takePage(chosen, { path: "/api/accounts", query }, records.accounts);

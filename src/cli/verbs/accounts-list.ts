@@ -1,4 +1,4 @@
-import { findAccount, unknownIdRefusal } from "../../core/keys/find-records.ts";
+import { findAccount, isChosen, unknownIdRefusal } from "../../core/keys/find-records.ts";
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, Records } from "../../core/keys/records.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
@@ -25,12 +25,8 @@ const list: Verb = {
       const records = keys.records();
       const strange = nameOptionsError(invocation, reached, records);
       if (strange !== undefined) return fail(terminal, strange.status, strange.message);
-      const [environment, plan] = [invocation.text("env"), invocation.text("plan")];
-      const chosen = records.accounts.filter(
-        (account) =>
-          (environment ?? account.environment) === account.environment &&
-          (plan ?? account.plan) === account.plan,
-      );
+      const filter = { environment: invocation.text("env"), plan: invocation.text("plan") };
+      const chosen = records.accounts.filter((account) => isChosen(account, filter));
       const reports = accountReports(chosen, records, terminal.now());
       const trouble =
         records.accounts.length > 0 ? undefined : await recordsTrouble(reached.config, terminal);

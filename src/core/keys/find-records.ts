@@ -36,6 +36,18 @@ export function findAccount({ keys, accounts }: Records, id: string): AccountRec
   return owner === undefined ? undefined : findById(accounts, owner);
 }
 
+/** Whether an account is of the environment and on the plan of a filter, as far as it names them. */
+export function isChosen(
+  account: Pick<AccountRecord, "environment" | "plan">,
+  filter: {
+    readonly environment?: string | null | undefined;
+    readonly plan?: string | null | undefined;
+  },
+): boolean {
+  const { environment, plan } = account;
+  return (filter.environment ?? environment) === environment && (filter.plan ?? plan) === plan;
+}
+
 /** Picks one key to edit. An account stands for its only working key, or its only key. */
 export function pickKey(
   records: Records,

@@ -3,6 +3,7 @@ import type { Config } from "../../config/config.ts";
 import { environmentOperationLimits } from "../../config/queries/counters.ts";
 import { describeUncounted } from "../../config/unserved-records.ts";
 import { type AccountCaps, capsByAccount } from "../../core/keys/caps.ts";
+import { isChosen } from "../../core/keys/find-records.ts";
 import { findById } from "../../core/keys/record-index.ts";
 import { type AccountRecord, effectiveLimits, type Records } from "../../core/keys/records.ts";
 import {
@@ -143,14 +144,6 @@ async function askOfEach<T>(
 
 function subjectOf({ id, environment, plan, limits, calendar }: AccountRecord): UsageSubject {
   return { account: id, environment, plan, limits, calendar };
-}
-
-/** Whether an account is of the environment and on the plan of the filter. */
-function isChosen(account: AccountRecord, { environment, plan }: UsageFilter): boolean {
-  return (
-    (environment ?? account.environment) === account.environment &&
-    (plan ?? account.plan) === account.plan
-  );
 }
 
 /**
