@@ -4,6 +4,7 @@ import { roundUpToSeconds } from "../../core/quota/whole-seconds.ts";
 import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
+import { usageOf } from "../../stores/queries/read-usage.ts";
 import {
   type AdminResponse,
   jsonResponse,
@@ -14,7 +15,7 @@ import { type ApiRequest, recordsUnknown } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
 import { fromReachableStore, whenSaved } from "./reachable-store.ts";
 import { parseBanRequest } from "./request-bodies.ts";
-import { withAccountUsage } from "./usage.ts";
+import { withReport } from "./usage.ts";
 
 /** Every ban in force, in the shape of `bans list --json`. */
 export async function listActiveBans({ deps, query }: ApiRequest): Promise<AdminResponse> {
@@ -34,9 +35,10 @@ export async function listActiveBans({ deps, query }: ApiRequest): Promise<Admin
 
 /** Explains why an account is banned now (from the store) and was banned before (from events). */
 export function explainBan(request: ApiRequest): Promise<AdminResponse> {
-  const { quotas, recent } = request.deps;
-  return withAccountUsage(request, async (report) => {
-    return { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
+  const { quotas, config, recent } = request.deps;
+  return withReport(request, async (subject) => {
+    const report = await usageOf(quotas, config(), subject);
+    return report && { ...(await readBanReasons(quotas, report)), bans: recent.bansOf(report) };
   });
 }
 

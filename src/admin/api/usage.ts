@@ -1,5 +1,5 @@
 import { stranded } from "../../config/unserved-records.ts";
-import type { UsageReport, UsageSubject } from "../../core/keys/usage-reports.ts";
+import type { UsageSubject } from "../../core/keys/usage-reports.ts";
 import { type AccountLookup, findAccountBySelector } from "../../stores/queries/find-account.ts";
 import {
   describeUnlisted,
@@ -26,7 +26,8 @@ import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts"
 
 /** Responds with the usage of an account, in the shape of `usage --json`. Charges nothing. */
 export function showUsage(request: ApiRequest): Promise<AdminResponse> {
-  return withAccountUsage(request, async (report) => report);
+  const { quotas, config } = request.deps;
+  return withReport(request, (subject) => usageOf(quotas, config(), subject));
 }
 
 /** The usage of all accounts that match the query; those nearest to a limit come first. */
@@ -96,30 +97,20 @@ export async function listCounts({ deps, query }: ApiRequest): Promise<AdminResp
 /** The counts of one account, or of an address, which is in no list. */
 export function showCounts(request: ApiRequest): Promise<AdminResponse> {
   const { quotas, config, keys } = request.deps;
-  const read = (subject: UsageSubject) => readCounts(quotas, config(), keys.records(), subject);
-  return withReport(request, read, async (report) => report);
+  return withReport(request, (subject) => readCounts(quotas, config(), keys.records(), subject));
 }
 
-/** Responds with what `tell` makes of the usage of the account that the request names. */
-export function withAccountUsage(
+/** Responds with what `read` finds of the account that the request names; undefined without its plan. */
+export function withReport(
   request: ApiRequest,
-  tell: (report: UsageReport) => Promise<unknown>,
-): Promise<AdminResponse> {
-  const { quotas, config } = request.deps;
-  return withReport(request, (subject) => usageOf(quotas, config(), subject), tell);
-}
-
-function withReport<T>(
-  request: ApiRequest,
-  read: (subject: UsageSubject) => Promise<T | undefined>,
-  tell: (report: T) => Promise<unknown>,
+  read: (subject: UsageSubject) => Promise<object | undefined>,
 ): Promise<AdminResponse> {
   const { deps } = request;
   return storeOr503(deps, async () => {
     const found = await find(request);
     if (!found.ok) return notFound(found, deps);
     const report = await read(found.subject);
-    if (report !== undefined) return jsonResponse(200, await tell(report));
+    if (report !== undefined) return jsonResponse(200, report);
     const { account } = found.subject;
     return problemResponse("plan_missing", `The plan of account ${account} is not configured`);
   });
