@@ -15,13 +15,8 @@ import {
 import { type AccountReport, accountReports } from "../../core/keys/record-reports.ts";
 import type { AccountRecord, KeyRecord, Records } from "../../core/keys/records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import {
-  type AdminResponse,
-  jsonResponse,
-  problemResponse,
-  unknownIdResponse,
-} from "../http/response.ts";
-import { type ApiDeps, type ApiRequest, applyEdit } from "./api-request.ts";
+import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
+import { type ApiDeps, type ApiRequest, applyEdit, unknownIdResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import { parseAccountChange, parseSuspension } from "./request-bodies.ts";
 
@@ -64,7 +59,7 @@ export async function showAccount({ deps, id }: ApiRequest): Promise<AdminRespon
   const records = deps.keys.records();
   const account = findAccount(records, id);
   return account === undefined
-    ? unknownIdResponse({ lost: deps.keys.health().lost })
+    ? unknownIdResponse(deps)
     : jsonResponse(200, await reportOf(deps, { records, accounts: [account] }));
 }
 

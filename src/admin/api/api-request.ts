@@ -16,7 +16,6 @@ import {
   type BodyResult,
   problemResponse,
   RETRY_AFTER_1,
-  unknownIdResponse,
 } from "../http/response.ts";
 import type { KeptList, RankedUsage } from "./kept-list.ts";
 
@@ -105,14 +104,29 @@ export async function applyEdit<T>(
     : { ok: false, response: refusalResponse(result, deps) };
 }
 
+/**
+ * The response to an ID that no record has. `environment` is the one that has it, if the request asked
+ * for another one. Otherwise the record may be among those that are gone, which are told then.
+ */
+export function unknownIdResponse(
+  { keys }: Pick<ApiDeps, "keys">,
+  environment?: string,
+): AdminResponse {
+  if (environment !== undefined) {
+    const message = `The key or account with this ID is in ${environment}`;
+    return problemResponse("unknown_id", message, { more: { environment } });
+  }
+  const { lost } = keys.health();
+  const known = "No key or account has this ID";
+  return problemResponse("unknown_id", lost === undefined ? known : `${known}. ${lost}`);
+}
+
 const CODES = { usage: "bad_request", refused: "conflict" } as const;
 
 /** The response does not repeat an unknown ID, because the caller may have sent a key. */
 export function refusalResponse(
   { reason, message }: EditRefusal,
-  { keys }: Pick<ApiDeps, "keys">,
+  deps: Pick<ApiDeps, "keys">,
 ): AdminResponse {
-  return reason === "unknown"
-    ? unknownIdResponse({ lost: keys.health().lost })
-    : problemResponse(CODES[reason], message);
+  return reason === "unknown" ? unknownIdResponse(deps) : problemResponse(CODES[reason], message);
 }

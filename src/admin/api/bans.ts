@@ -5,13 +5,8 @@ import { activeBans, findBanned } from "../../stores/queries/active-bans.ts";
 import { readBanReasons } from "../../stores/queries/ban-reasons.ts";
 import { imposedBan, logBanByHand, notBannedMessage } from "../../stores/queries/imposed-ban.ts";
 import { usageOf } from "../../stores/queries/read-usage.ts";
-import {
-  type AdminResponse,
-  jsonResponse,
-  problemResponse,
-  unknownIdResponse,
-} from "../http/response.ts";
-import { type ApiRequest, recordsUnknown } from "./api-request.ts";
+import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
+import { type ApiRequest, recordsUnknown, unknownIdResponse } from "./api-request.ts";
 import { pageResponse, rankedId } from "./pagination.ts";
 import { fromReachableStore, whenSaved } from "./reachable-store.ts";
 import { parseBanRequest } from "./request-bodies.ts";
@@ -86,9 +81,7 @@ export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> 
   });
 }
 
-function notBannable(id: string, { keys }: Pick<ApiRequest["deps"], "keys">): AdminResponse {
+function notBannable(id: string, deps: ApiRequest["deps"]): AdminResponse {
   const notBanned = addressBanError(id);
-  return notBanned
-    ? problemResponse("unknown_id", notBanned)
-    : unknownIdResponse({ lost: keys.health().lost });
+  return notBanned ? problemResponse("unknown_id", notBanned) : unknownIdResponse(deps);
 }

@@ -9,13 +9,8 @@ import {
   readHistory,
   spansOf,
 } from "../../stores/queries/read-history.ts";
-import {
-  type AdminResponse,
-  jsonResponse,
-  problemResponse,
-  unknownIdResponse,
-} from "../http/response.ts";
-import type { ApiRequest } from "./api-request.ts";
+import { type AdminResponse, jsonResponse, problemResponse } from "../http/response.ts";
+import { type ApiRequest, unknownIdResponse } from "./api-request.ts";
 import { noPlaceResponse, parsePageLimit, withNextLink } from "./pagination.ts";
 import { fromReachableStore } from "./reachable-store.ts";
 
@@ -42,7 +37,7 @@ export async function listHistory({
     const noHistory = addressHistoryError(id ?? "");
     return noHistory
       ? problemResponse("unknown_id", noHistory)
-      : unknownIdResponse({ ...found, lost: deps.keys.health().lost });
+      : unknownIdResponse(deps, found.environment);
   }
   const after = readAfter(given("after"));
   const isPlace = after !== undefined && findById(records.accounts, after.account) !== undefined;

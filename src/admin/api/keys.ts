@@ -6,8 +6,8 @@ import { digestKey } from "../../core/keys/key.ts";
 import { issuedReport, keyReports, keyReportsWithLastUse } from "../../core/keys/record-reports.ts";
 import type { KeyRecord, Records } from "../../core/keys/records.ts";
 import { keyContextOf } from "../../stores/keys/key-store.ts";
-import { type AdminResponse, jsonResponse, unknownIdResponse } from "../http/response.ts";
-import { type ApiRequest, applyEdit, refusalResponse } from "./api-request.ts";
+import { type AdminResponse, jsonResponse } from "../http/response.ts";
+import { type ApiRequest, applyEdit, refusalResponse, unknownIdResponse } from "./api-request.ts";
 import { takePage } from "./pagination.ts";
 import { parseGraceMs, parseKeyChange, parseNewKeys } from "./request-bodies.ts";
 
@@ -52,7 +52,7 @@ export async function findKey(request: ApiRequest): Promise<AdminResponse> {
   const { deps, body } = request;
   const { key } = body as { key: string };
   const record = deps.keys.find(digestKey(key));
-  if (record === undefined) return unknownIdResponse({ lost: deps.keys.health().lost });
+  if (record === undefined) return unknownIdResponse(deps);
   return jsonResponse(200, (await used(request, [record], deps.keys.records()))[0]);
 }
 

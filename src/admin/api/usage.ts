@@ -16,10 +16,9 @@ import {
   type AdminResponse,
   jsonResponse,
   problemResponse,
-  unknownIdResponse,
   withMissing,
 } from "../http/response.ts";
-import type { ApiDeps, ApiRequest } from "./api-request.ts";
+import { type ApiDeps, type ApiRequest, unknownIdResponse } from "./api-request.ts";
 import type { RankedUsage } from "./kept-list.ts";
 import { pageResponse, rankedId, takePage } from "./pagination.ts";
 import { fromReachableStore, storeOr503, whenSaved } from "./reachable-store.ts";
@@ -123,12 +122,9 @@ function find({ deps, id, query }: ApiRequest): Promise<AccountLookup> {
   return findAccountBySelector({ quotas, config: deps.config() }, deps.keys.records(), named);
 }
 
-function notFound(
-  found: Extract<AccountLookup, { ok: false }>,
-  { keys }: Pick<ApiDeps, "keys">,
-): AdminResponse {
+function notFound(found: Extract<AccountLookup, { ok: false }>, deps: ApiDeps): AdminResponse {
   return found.because === "unknown"
-    ? unknownIdResponse({ ...found, lost: keys.health().lost })
+    ? unknownIdResponse(deps, found.environment)
     : problemResponse("bad_request", found.message);
 }
 

@@ -115,22 +115,3 @@ export function methodNotAllowed(allow: readonly string[]): AdminResponse {
 }
 
 export const RETRY_AFTER_1 = { fields: ["Retry-After", "1"] } as const;
-
-/**
- * `environment` is the one that has the ID, if a request asked for another one. `lost` says which
- * records are gone, because the one that was asked for may be among them.
- */
-export function unknownIdResponse({
-  environment,
-  lost,
-}: {
-  readonly environment?: string | undefined;
-  readonly lost?: string | undefined;
-} = {}): AdminResponse {
-  if (environment === undefined) {
-    const known = "No key or account has this ID";
-    return problemResponse("unknown_id", lost === undefined ? known : `${known}. ${lost}`);
-  }
-  const message = `The key or account with this ID is in ${environment}`;
-  return problemResponse("unknown_id", message, { more: { environment } });
-}
