@@ -3,58 +3,42 @@ import { EXIT_CONFIG, EXIT_USAGE } from "../../server/process/process-context.ts
 import type { Invocation } from "../framework/verb.ts";
 import type { ReachedGateway } from "./reach.ts";
 
-type Environments = { readonly environments: readonly { readonly name: string }[] };
-type Plans = { readonly plans: ReadonlyMap<string, unknown> };
-type Accounts = { readonly accounts: readonly { readonly plan: string }[] };
-
-/** The error for an environment that is not configured. */
-export function unknownEnvironmentError(
-  wanted: string | undefined,
-  { environments }: Environments,
-): string | undefined {
-  if (wanted === undefined || environments.some(({ name }) => name === wanted)) return undefined;
-  const known = environments.map(({ name }) => name).join(", ");
-  return `Unknown environment ${quoteValue(wanted)}: expected ${known}`;
-}
-
-/** The error for a plan that is neither configured nor the plan of any of the accounts. */
-export function unknownPlanError(
-  wanted: string | undefined,
-  { plans }: Plans,
-  { accounts }: Accounts,
-): string | undefined {
-  if (wanted === undefined || plans.has(wanted)) return undefined;
-  if (accounts.some(({ plan }) => plan === wanted)) return undefined;
-  return `Unknown plan ${quoteValue(wanted)}: expected ${[...plans.keys()].join(", ")}`;
-}
-
 /** Why a name cannot be used, and the exit status for it. */
 export type NameError = { readonly status: number; readonly message: string };
 
-type Named = Pick<ReachedGateway, "config" | "brokenPartError">;
+type Named = {
+  readonly config: {
+    readonly environments: readonly { readonly name: string }[];
+    readonly plans: ReadonlyMap<string, unknown>;
+  };
+  readonly brokenPartError: ReachedGateway["brokenPartError"];
+};
 
 /** The error for the --env of a call, which may be configured with a mistake. */
 export function envOptionError(
-  invocation: Invocation,
+  invocation: Pick<Invocation, "text">,
   { config, brokenPartError }: Named,
 ): NameError | undefined {
   const wanted = invocation.text("env");
-  const message = unknownEnvironmentError(wanted, config);
-  if (wanted === undefined || message === undefined) return undefined;
+  const known = config.environments.map(({ name }) => name);
+  if (wanted === undefined || known.includes(wanted)) return undefined;
+  const message = `Unknown environment ${quoteValue(wanted)}: expected ${known.join(", ")}`;
   return nameError(message, brokenPartError(["environments", wanted]));
 }
 
-/** The error for the --env or the --plan of a call. */
+/** The error for the --env or the --plan of a call. A plan may have left the file, and accounts still be on it. */
 export function nameOptionsError(
-  invocation: Invocation,
+  invocation: Pick<Invocation, "text">,
   reached: Named,
-  records: Accounts,
+  { accounts }: { readonly accounts: readonly { readonly plan: string }[] },
 ): NameError | undefined {
   const ofEnvironment = envOptionError(invocation, reached);
   if (ofEnvironment !== undefined) return ofEnvironment;
   const wanted = invocation.text("plan");
-  const message = unknownPlanError(wanted, reached.config, records);
-  if (wanted === undefined || message === undefined) return undefined;
+  const { plans } = reached.config;
+  if (wanted === undefined || plans.has(wanted)) return undefined;
+  if (accounts.some(({ plan }) => plan === wanted)) return undefined;
+  const message = `Unknown plan ${quoteValue(wanted)}: expected ${[...plans.keys()].join(", ")}`;
   return nameError(message, reached.brokenPartError(["plans", wanted]));
 }
 
