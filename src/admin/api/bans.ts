@@ -64,7 +64,7 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
 /** Lifts a ban, also of an account that has no keys any more. */
 export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> {
   return fromReachableStore(deps, async (onMissing) => {
-    const name = findUsageSubject(deps.keys.records(), id) ?? (await findBanned(deps.quotas, id));
+    const name = await findBanned(deps.quotas, deps.keys.records(), id);
     if (name === undefined) return recordsUnknown(deps) ?? notBannable(id, deps);
     const { account, environment } = name;
     const lost = deps.quotas.knownBan({ account, environment });

@@ -179,8 +179,7 @@ function storedChanges({
       }),
     liftBan: (id) =>
       answered(config, async (missing) => {
-        // A ban may outlive the keys of its account. In this case the account's own name finds it.
-        const name = findUsageSubject(keys.records(), id) ?? (await findBanned(quotas, id));
+        const name = await findBanned(quotas, keys.records(), id);
         if (name === undefined) return refused(unknownIdRefusal(id).message);
         const { account, environment } = name;
         const accountRef = { account, environment };

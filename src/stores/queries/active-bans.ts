@@ -1,4 +1,6 @@
 import type { Config } from "../../config/config.ts";
+import type { Records } from "../../core/keys/records.ts";
+import { findUsageSubject } from "../../core/keys/usage-reports.ts";
 import type { AccountRef } from "../quotas/account-ref.ts";
 import type { AccountBan, MissingPart, OnMissing, QuotaAdmin } from "../quotas/quota-store.ts";
 
@@ -12,13 +14,17 @@ export async function activeBans(
 }
 
 /**
- * The account of a ban, which may have no keys any more. Rejects if none is found while a part of the
- * store cannot be reached: that part may have it.
+ * The account that an ID names to have its ban lifted. A ban may outlive the record of its account: then
+ * the account's own name finds it. Rejects if none is found while a part of the store cannot be reached:
+ * that part may have it.
  */
 export async function findBanned(
   quotas: Pick<QuotaAdmin, "bans">,
+  records: Records,
   id: string,
 ): Promise<AccountRef | undefined> {
+  const subject = findUsageSubject(records, id);
+  if (subject !== undefined) return subject;
   const missing: MissingPart[] = [];
   const bans = await quotas.bans((part) => missing.push(part));
   const found = bans.find(({ account }) => account === id);
