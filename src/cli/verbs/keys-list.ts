@@ -95,12 +95,12 @@ export const keysShow: Verb = {
       const { key, keys: all } = found;
       const chosen = key === undefined ? all : [key];
       const reports = await withLastUsed(chosen, records, { config, terminal });
-      if (key !== undefined) return showKey(key, reports, { invocation, terminal });
-      if (invocation.flag("json")) return printJson(terminal, reports);
-      const [only, ...others] = all;
+      // An account has a list of keys for programs, also if it is one key.
+      if (key === undefined && invocation.flag("json")) return printJson(terminal, reports);
+      const [only, ...others] = chosen;
       if (only !== undefined && others.length === 0)
         return showKey(only, reports, { invocation, terminal });
-      terminal.out(keyTable(all, reports, terminal));
+      terminal.out(keyTable(chosen, reports, terminal));
       return EXIT_OK;
     }),
 };
@@ -127,10 +127,10 @@ export const keysFind: Verb = {
 
 function showKey(
   key: KeyRecord,
-  [report]: readonly KeyReport[],
+  reports: readonly KeyReport[],
   { invocation, terminal }: { readonly invocation: Invocation; readonly terminal: Terminal },
 ): number {
-  if (report === undefined) return EXIT_FAILURE;
+  const [report] = reports as readonly [KeyReport];
   if (invocation.flag("json")) return printJson(terminal, report);
   terminal.out(keyText(key, report, terminal));
   return EXIT_OK;
