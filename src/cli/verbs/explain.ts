@@ -50,7 +50,7 @@ export const explain: Verb = {
     const found =
       files.length > 0
         ? await fromLogs(files, id, terminal)
-        : await fromGateways(invocation, { id, admins }, terminal);
+        : await fromGateways(invocation, id, terminal);
     if (typeof found === "number") return found;
     if (!found.ok) return fail(terminal, EXIT_FAILURE, found.message);
     if (invocation.flag("json")) return printJson(terminal, found.value);
@@ -96,12 +96,12 @@ function banOf(line: LoggedRequest, bans: BanHistory): KnownBan | undefined {
 /** Asks the gateways in turn, because each remembers only its own refusals. */
 async function fromGateways(
   invocation: Invocation,
-  { id, admins }: { readonly id: string; readonly admins: readonly string[] },
+  id: string,
   terminal: Terminal,
 ): Promise<OperationResult<Explanation> | number> {
   const reached = await reachGateway(invocation, terminal, { asksSeveral: true });
   if (typeof reached === "number") return reached;
-  const { config } = reached;
+  const { config, admins } = reached;
   const path = `/api/explain/${encodeURIComponent(id)}`;
   const messages: string[] = [];
   for (const origin of [undefined, ...admins]) {
