@@ -1,9 +1,8 @@
 import { quoteValue } from "../../base/messages.ts";
-import { parseStoreAddress } from "../../config/schema/addresses.ts";
+import { parseStoreAddress, type RedisAddress } from "../../config/schema/addresses.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import { printJson } from "../framework/terminal.ts";
 import { CONFIG_IGNORED, type Invocation, JSON_FLAG, type Verb } from "../framework/verb.ts";
-import type { ProveOptions } from "../prove/judge/proof-report.ts";
 import { findBroken, proofText } from "../prove/proof-text.ts";
 import { PLANTED_FAULTS, type PlantedFault } from "../prove/trial/workload.ts";
 
@@ -74,8 +73,6 @@ function readNumber(
   const value = /^\d{1,5}$/.test(text) ? Number(text) : Number.NaN;
   return value >= least && value <= most ? value : undefined;
 }
-
-type RedisAddress = NonNullable<ProveOptions["redis"]>;
 
 type ProveArguments = {
   readonly gateways: number | undefined;
