@@ -31,7 +31,7 @@ const BETWEEN_MS = 200;
 export type Progress = { readonly tell: (done: number, all: number) => void; end(): void };
 
 /** Prints nothing in the first second, and nothing at all if stderr is not a terminal. */
-export function openProgress(terminal: Terminal, what: string): Progress {
+export function openProgress(terminal: Terminal): Progress {
   const { isErrTty = false } = terminal;
   let nextMs = terminal.now() + SILENT_MS;
   let shown = false;
@@ -40,7 +40,7 @@ export function openProgress(terminal: Terminal, what: string): Progress {
       if (!isErrTty || terminal.now() < nextMs) return;
       nextMs = terminal.now() + BETWEEN_MS;
       shown = true;
-      terminal.err(`\r${what}: ${Math.floor((100 * done) / Math.max(1, all))} %\x1b[K`);
+      terminal.err(`\rReading: ${Math.floor((100 * done) / Math.max(1, all))} %\x1b[K`);
     },
     end: () => {
       if (shown) terminal.err("\r\x1b[K");

@@ -9,7 +9,7 @@ export async function readLogsShown(
   listener: Omit<LogListener, "progress">,
 ): Promise<string[]> {
   const { readLogs } = await import("../../telemetry/log/read-log.ts");
-  const progress = openProgress(terminal, "Reading");
+  const progress = openProgress(terminal);
   const read = readLogs(files, { ...listener, progress: progress.tell });
   const { damaged, firstDamage } = await read.finally(progress.end);
   if (damaged === 0) return [];

@@ -18,7 +18,7 @@ function opened(isErrTty: boolean) {
   const clock = { nowMs: 0 };
   const said: string[] = [];
   const terminal = { isErrTty, now: () => clock.nowMs, err: (text: string) => said.push(text) };
-  return { clock, said, progress: openProgress(terminal as unknown as Terminal, "Reading") };
+  return { clock, said, progress: openProgress(terminal as unknown as Terminal) };
 }
 
 const server = await startRedis();
