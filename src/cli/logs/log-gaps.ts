@@ -28,7 +28,7 @@ export class LogGaps {
 
   request({ config, decidedAt, time, durationMs }: LoggedRequest): void {
     this.#requests.line(decidedAt ?? time);
-    this.incidents.line(time, config, time - (durationMs ?? 0));
+    this.incidents.line(time, config, time - durationMs);
   }
 
   event(line: LoggedEvent): void {

@@ -40,7 +40,7 @@ describe("a log in which something changed", () => {
 describe("what a log tells of its requests", () => {
   const DAY_START = Date.UTC(2026, 9, 7);
   const requestAt = (ms: number, config: string) => {
-    return { time: DAY_START + ms, config } as unknown as LoggedRequest;
+    return { time: DAY_START + ms, durationMs: 0, config } as unknown as LoggedRequest;
   };
 
   it("is how often a change was made, and which configurations they have, in their order", () => {
