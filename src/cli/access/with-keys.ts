@@ -131,11 +131,8 @@ export async function withEdit<T>(
   return edited.ok ? say(edited) : failWithRefusal(terminal, edited);
 }
 
-export function failWithRefusal(
-  terminal: Terminal,
-  { reason: because, message }: EditRefusal,
-): number {
-  return fail(terminal, because === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
+export function failWithRefusal(terminal: Terminal, { reason, message }: EditRefusal): number {
+  return fail(terminal, reason === "usage" ? EXIT_USAGE : EXIT_FAILURE, message);
 }
 
 /** The exit status of a list: it shows whether records could not be read. */

@@ -99,17 +99,15 @@ export function parsePeriodOption(
 export function parseAdminOptions(invocation: Invocation): readonly string[] | string {
   const named = invocation.texts("admin");
   const wrong = named.find((text) => !URL.canParse(text) || new URL(text).protocol !== "http:");
-  if (wrong === undefined) {
-    const urls = named.map((text) => new URL(text));
-    const extra = named.find((_, i) => `${urls[i]?.search}${urls[i]?.hash}` !== "");
-    if (extra === undefined)
-      return urls.map((url) => url.origin + url.pathname.replace(/\/+$/, ""));
-    return `Cannot use a query or a fragment in --admin: the value is ${quoteAddress(extra.replace(/([?#]).*/s, "$1***"))}`;
+  if (wrong !== undefined) {
+    return URL.canParse(wrong) && new URL(wrong).protocol === "https:"
+      ? `Cannot use --admin ${quoteAddress(wrong)}: commands ask admin listeners by http only, so reach one behind TLS by a tunnel`
+      : `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${quoteAddress(wrong)}`;
   }
-  if (URL.canParse(wrong) && new URL(wrong).protocol === "https:") {
-    return `Cannot use --admin ${quoteAddress(wrong)}: commands ask admin listeners by http only, so reach one behind TLS by a tunnel`;
-  }
-  return `Cannot read --admin as the address of an admin listener such as http://10.0.0.2:9090: the value is ${quoteAddress(wrong)}`;
+  const urls = named.map((text) => new URL(text));
+  const extra = named.find((_, i) => `${urls[i]?.search}${urls[i]?.hash}` !== "");
+  if (extra === undefined) return urls.map((url) => url.origin + url.pathname.replace(/\/+$/, ""));
+  return `Cannot use a query or a fragment in --admin: the value is ${quoteAddress(extra.replace(/([?#]).*/s, "$1***"))}`;
 }
 
 export const LOG: Option = {
