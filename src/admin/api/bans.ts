@@ -50,12 +50,8 @@ export async function addBan({ deps, body }: ApiRequest): Promise<AdminResponse>
   const accountRef = { account, environment };
   return fromReachableStore(deps, async (onMissing) => {
     const { untilMs, offences } = await deps.quotas.ban(accountRef, imposed, onMissing);
-    const event = {
-      accountRef,
-      atMs: untilMs - lengthMs,
-      imposed: { ...imposed, untilMs, offences },
-    };
-    logBanByHand(deps.log, event);
+    const known = { ...imposed, untilMs, offences };
+    logBanByHand(deps.log, { accountRef, atMs: untilMs - lengthMs, imposed: known });
     const until = roundUpToSeconds(untilMs);
     return whenSaved(deps, jsonResponse(201, { account, environment, until, offences }));
   });
@@ -67,16 +63,13 @@ export async function liftBan({ deps, id }: ApiRequest): Promise<AdminResponse> 
     const name = await findBanned(deps.quotas, deps.keys.records(), id);
     if (name === undefined) return recordsUnknown(deps) ?? notBannable(id, deps);
     const { account, environment } = name;
-    const lost = deps.quotas.knownBan({ account, environment });
-    const lifted = await deps.quotas.liftBan({ account, environment }, onMissing);
+    const accountRef = { account, environment };
+    const lost = deps.quotas.knownBan(accountRef);
+    const lifted = await deps.quotas.liftBan(accountRef, onMissing);
     if (!lifted && lost === undefined) {
       return problemResponse("not_banned", notBannedMessage(deps.config(), account));
     }
-    logBanByHand(deps.log, {
-      accountRef: { account, environment },
-      atMs: deps.now(),
-      imposed: undefined,
-    });
+    logBanByHand(deps.log, { accountRef, atMs: deps.now(), imposed: undefined });
     return whenSaved(deps, jsonResponse(200, { account, environment, lifted: true }));
   });
 }
