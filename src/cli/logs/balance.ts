@@ -112,8 +112,8 @@ export function judge(evidence: Evidence): BalanceVerdict {
     return all >= from + openLeast && all <= to + openMost;
   });
   if (fewer !== undefined) {
-    const [told, units] = fewer.hasTold === true ? [whys, left] : [[], under];
-    return explained([...told, `${formatCount(units, "unit")} fewer: ${fewer.why}`].join(", "));
+    const [named, units] = fewer.hasTold === true ? [whys, left] : [[], under];
+    return explained([...named, `${formatCount(units, "unit")} fewer: ${fewer.why}`].join(", "));
   }
   if (under <= lost) return explained(`${formatCount(under, "unit")} fewer: ${TOLD_LOST}`);
   if (evidence.mayLackReset === true)

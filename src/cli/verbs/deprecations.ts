@@ -2,8 +2,8 @@ import { formatCount } from "../../base/messages.ts";
 import {
   callsOf,
   type Deprecation,
+  deprecationReport,
   mergeDeprecations,
-  deprecationReport as report,
 } from "../../config/queries/deprecations.ts";
 import { DAY_MS } from "../../core/quota/days.ts";
 import { EXIT_FAILURE, EXIT_OK, fail } from "../../server/process/process-context.ts";
@@ -84,10 +84,10 @@ async function reportByFile(
   if (failure !== undefined) return refused(failure);
   if (!sharesStore) {
     const calls = callsOf(asked.flatMap(({ told }) => (told.ok ? told.value : [])));
-    return { ok: true, value: report(config, calls, nowMs) };
+    return { ok: true, value: deprecationReport(config, calls, nowMs) };
   }
   const stored = await readDeprecatedCalls(config);
-  return stored.ok ? { ...stored, value: report(config, stored.value, nowMs) } : stored;
+  return stored.ok ? { ...stored, value: deprecationReport(config, stored.value, nowMs) } : stored;
 }
 
 /** The reports of gateways: on one store, the last has what all of them flushed before. */

@@ -1,8 +1,4 @@
-import {
-  type Explanation,
-  explainRefusal as explainLine,
-  type KnownBan,
-} from "../../core/quota/explain.ts";
+import { type Explanation, explainRefusal, type KnownBan } from "../../core/quota/explain.ts";
 import { EXIT_FAILURE, EXIT_OK, EXIT_USAGE, fail } from "../../server/process/process-context.ts";
 import type { BanHistory } from "../../telemetry/history/ban-history.ts";
 import type { LoggedRequest } from "../../telemetry/log/logged-line.ts";
@@ -80,7 +76,7 @@ async function fromLogs(
     event: (line) => bans.event(line),
   });
   for (const one of damage) terminal.err(`Missing: ${one}\n`);
-  if (found !== undefined) return { ok: true, value: explainLine(found, banOf(found, bans)) };
+  if (found !== undefined) return { ok: true, value: explainRefusal(found, banOf(found, bans)) };
   // The ID may be a key, which no message repeats.
   return refused(`No line of ${files.join(", ")} is of that request`);
 }

@@ -40,11 +40,11 @@ export const keysRotate: Verb = {
       return withEdit(keys, terminal, {
         edit: (records) => rotateKey(records, id, options),
         say: ({ issued, previous, records }) => {
-          const [old] = keyReports([previous], records);
-          const until = formatInstant(old?.expires ?? 0);
+          const [report] = keyReports([previous], records);
+          const until = formatInstant(report?.expires ?? 0);
           const ifLost = `${unshownText([issued])}\nKey ${previous.id} works until ${until}: \`keys set ${previous.id} --expires\` changes that`;
           if (invocation.flag("json")) {
-            return printJson(terminal, { ...issuedReport(issued), previous: old }, ifLost);
+            return printJson(terminal, { ...issuedReport(issued), previous: report }, ifLost);
           }
           terminal.out(issuedText(issued, reached.config), ifLost);
           terminal.out(`The old key ${previous.id} works until ${until}\n`);

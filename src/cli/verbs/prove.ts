@@ -40,7 +40,7 @@ export const prove: Verb = {
     const redis = readRedis(invocation.text("redis"));
     const wrong = mistakeIn(invocation, { gateways, seconds, fault, redis });
     if (wrong !== undefined) return fail(terminal, EXIT_USAGE, wrong);
-    const { runProof: run } = await import("../prove/proof.ts");
+    const { runProof } = await import("../prove/proof.ts");
     const stopping = new AbortController();
     const stop = () => stopping.abort(new Error("Stopped before the end of the proof"));
     terminal.process.onEnd((cause) => {
@@ -49,7 +49,7 @@ export const prove: Verb = {
     });
     // A terminal that closes sends SIGHUP.
     terminal.process.onHangUp(stop);
-    const proof = await run({
+    const proof = await runProof({
       ...{ gateways: gateways ?? 0, seconds: seconds ?? 0, fault },
       redis: typeof redis === "string" ? undefined : redis,
       self: terminal.process.self,
