@@ -248,8 +248,8 @@ export interface QuotaAdmin {
   oldestDay(): Promise<number>;
 
   /**
-   * Makes every gateway drop its cached decisions of these accounts within a second, as after a raised
-   * limit or a changed plan.
+   * Makes every gateway drop its cached decisions of these accounts, but no ban, within a second, as
+   * after a raised limit or a changed plan.
    */
   invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void>;
 

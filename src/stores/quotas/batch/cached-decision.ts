@@ -300,10 +300,16 @@ export function withBan(
 
 /** The decision of which nothing but the ban refuses; undefined if it has no ban. */
 export function onlyBan(outdated: CachedDecision): CachedDecision | undefined {
-  const { bans, trip, era, refusal: { ban, isTold } = NO_REFUSAL } = outdated;
+  const banned = withoutCounts(outdated);
+  return banned && { ...banned, outdated };
+}
+
+/** The decision of which the ban alone is left; undefined if it has none. */
+export function withoutCounts(cached: CachedDecision): CachedDecision | undefined {
+  const { bans, trip, era, refusal: { ban, banEra = era, isTold } = NO_REFUSAL } = cached;
   if (ban === undefined) return undefined;
-  const refusal = { ...NO_REFUSAL, ban, isTold };
-  return { limits: [], bans, trip, used: [], refusal, era, outdated };
+  const refusal = { ...NO_REFUSAL, ban, banEra, isTold };
+  return { limits: [], bans, trip, used: [], refusal, era };
 }
 
 /** The decision with its windows alone, in the era `era`. */

@@ -14,6 +14,7 @@ import {
   windowIn,
   withBan,
   withCounts,
+  withoutCounts,
 } from "./cached-decision.ts";
 import {
   couldCauseBan,
@@ -142,6 +143,15 @@ export class DecisionCache {
     const cached = this.#mapOf(id).get(id);
     this.invalidate(accountRef);
     if (cached !== undefined) this.#mapOf(id).set(id, onlyCounts(cached, OUTDATED));
+  }
+
+  /** Drops what is known of one account but its ban, because its counts changed and nothing else. */
+  keepBan(accountRef: AccountRef): void {
+    const id = accountId(accountRef);
+    const cached = this.#mapOf(id).get(id);
+    this.invalidate(accountRef);
+    const banned = cached && withoutCounts(cached);
+    if (banned !== undefined) this.#mapOf(id).set(id, banned);
   }
 
   /** Drops all refusals and bans, because a missed message may have lifted one of them. */

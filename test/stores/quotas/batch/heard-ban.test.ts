@@ -73,6 +73,26 @@ describe("a request of an account that a message said is banned", () => {
     assert.equal(decisionCache.heldBan(account("a1")), undefined);
   });
 
+  it("is held by its ban alone after a change of its counts, until bans are distrusted", () => {
+    using house = openBatch();
+    const { decisionCache } = house;
+    const [a1, day] = [account("a1"), { counter: "day", startMs: NOON - 43_200_000, used: 1 }];
+    decisionCache.learnBan(a1, BAN, NOON);
+    decisionCache.learnCounts(a1, [{ ...day, endMs: DAY_END }], NOON);
+    for (const change of ["outdate", "invalidate"] as const) {
+      decisionCache.keepBan(a1);
+      assert.equal(decisionCache.heldBan(a1), BAN);
+      assert.equal(decisionCache.countOf(a1, day.counter, day.startMs), 0);
+      if (change === "outdate") decisionCache.outdate(a1);
+      else decisionCache.invalidate();
+    }
+    decisionCache.keepBan(a1);
+    assert.equal(decisionCache.heldBan(a1), BAN, "no message of a lift was missed");
+    decisionCache.distrust();
+    decisionCache.keepBan(a1);
+    assert.equal(decisionCache.heldBan(a1), undefined);
+  });
+
   it("pushes no account out when bans are listed", () => {
     using house = openBatch();
     const { decisionCache } = house;

@@ -97,7 +97,10 @@ export class AccountChanges {
     if (failure) throw failure;
   }
 
-  /** Makes every gateway drop its cached decisions of the accounts. Rejects with StoreFailure. */
+  /**
+   * Makes every gateway drop its cached decisions of the accounts, but no ban. Rejects with
+   * StoreFailure.
+   */
   async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
     for (const accountRef of accountRefs) {
       void this.#hearOwn({ accountRef, atMs: this.#latestNow(accountRef), windows: [] });
@@ -132,10 +135,11 @@ export class AccountChanges {
   }
 
   /**
-   * Drops the cached decisions of the accounts, but no count that still holds. The bans that they may
-   * have are read again, because a known ban holds while the store is unreachable, whether or not its
-   * account has asked since. A ban that a message carries is kept only if it cannot be read, because
-   * the message of an earlier change may arrive after that of a later one.
+   * Drops the cached decisions of the accounts, but no count that still holds, and no ban that stays,
+   * which the store may not have. The bans that may have changed are read again, because a known ban
+   * holds while the store is unreachable, whether or not its account has asked since. A ban that a
+   * message carries is kept only if it cannot be read, because the message of an earlier change may
+   * arrive after that of a later one.
    */
   async #forget(
     accountRefs: readonly AccountRef[],
@@ -143,6 +147,10 @@ export class AccountChanges {
     toldBans: readonly ToldBan[] = [],
   ): Promise<void> {
     const { decisionCache } = this.#options;
+    if (banChange === "kept") {
+      for (const accountRef of accountRefs) decisionCache.keepBan(accountRef);
+      return;
+    }
     const told = new Set(toldBans.map(({ id }) => id));
     for (const one of toldBans) this.#toldBans.hear(one);
     for (const accountRef of accountRefs) {
@@ -192,7 +200,7 @@ export class AccountChanges {
       return this.#forget([accountRef], banChangeOf(told), [told]);
     }
     if (told !== undefined) this.#hearReset(told);
-    return this.#forget([accountRef]);
+    return this.#forget([accountRef], "kept");
   }
 
   #hearReset({ id, ...reset }: ToldReset): void {

@@ -17,15 +17,18 @@ export type ToldReset = {
   readonly counters: readonly string[];
 };
 
-/** A ban that was earned or imposed, or that was lifted: neither changes a count of the account. */
-export type BanChange = "banned" | "lifted";
-const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted"];
+/**
+ * A ban that was earned or imposed, or that was lifted: neither changes a count of the account. If it
+ * was kept, its counts have changed and the ban has not.
+ */
+export type BanChange = "banned" | "lifted" | "kept";
+const BAN_CHANGES: readonly BanChange[] = ["banned", "lifted", "kept"];
 
 export function banChangeOf({ ban }: ToldBan): BanChange {
   return ban === undefined ? "lifted" : "banned";
 }
 
-/** The marker of a message after which only the bans of its accounts have changed. */
+/** The marker of a message that tells what became of the bans of its accounts. */
 export function markerOf(banChange: BanChange): string {
   return `!${banChange}`;
 }
@@ -41,7 +44,7 @@ export const PENDING = "!resets";
 type AccountNews = {
   /** Accounts of which anything but counts may have changed. */
   readonly changed: readonly string[];
-  /** Undefined if more than their bans may have changed. */
+  /** Undefined if both their bans and their counts may have changed, as in an earlier version. */
   readonly banChange: BanChange | undefined;
   readonly toldBans: readonly ToldBan[];
   readonly toldResets: readonly ToldReset[];

@@ -107,21 +107,21 @@ export class InvalidationPublisher {
 
   /**
    * Tells all other gateways immediately; `told` is a ban of the account if nothing but that has
-   * changed. Rejects if the store cannot be reached.
+   * changed. Otherwise its ban has not. Rejects if the store cannot be reached.
    */
   publish(id: string, { told, isPending = false }: PublishOptions = {}): Promise<void> {
     const uncounted = isBan(told)
       ? `${formatToldBan(told)} ${markerOf(banChangeOf(told))}`
-      : wordsOf(id, told);
+      : `${wordsOf(id, told)} ${markerOf("kept")}`;
     // Uncounted, the change keeps waiting: the gateway that takes it tells the others again.
     return this.#send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
   }
 
-  /** Tells them about many accounts immediately, in as few messages as can name them. */
+  /** Tells them of changed counts of many accounts immediately, in as few messages as can name them. */
   async publishAll(ids: readonly string[]): Promise<void> {
     if (ids.length > ALL_FROM) return this.#send("*", "*");
     for (let i = 0; i < ids.length; i += TOLD_MAX) {
-      const what = ids.slice(i, i + TOLD_MAX).join(" ");
+      const what = [...ids.slice(i, i + TOLD_MAX), markerOf("kept")].join(" ");
       await this.#send(what, what);
     }
   }
@@ -202,7 +202,7 @@ export class InvalidationPublisher {
       banned.clear();
       this.#send("*").catch(keep);
     } else {
-      if (some.length > 0) this.#send(some.join(" ")).catch(keep);
+      if (some.length > 0) this.#send([...some, markerOf("kept")].join(" ")).catch(keep);
       if (bans.length > 0) this.#send([...bans, markerOf("banned")].join(" ")).catch(keep);
     }
   }

@@ -14,8 +14,8 @@ const ACCOUNTS_MAX = 10_000;
 
 /**
  * The last ban or lift that was told of each account, by the instants of the store's clock, because
- * the message of an earlier change may arrive after that of a later one. Lifts, which any change of
- * an account counts as, have places of their own, so that no number of them drops a ban.
+ * the message of an earlier change may arrive after that of a later one. Lifts, which any change counts
+ * as that may have been one, have places of their own, so that no number of them drops a ban.
  */
 export class ToldBans {
   readonly #bans = new BoundedAccounts<ToldBan>(ACCOUNTS_MAX);

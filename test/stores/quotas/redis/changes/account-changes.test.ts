@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { afterAll, describe, expect, it, vi } from "vitest";
+import { afterAll, describe, expect, it, type TestContext, vi } from "vitest";
 import type { Ban } from "../../../../../src/core/quota/bans.ts";
 import { type AccountRef, accountId } from "../../../../../src/stores/quotas/account-ref.ts";
 import type { BanEvent, ResetEvent } from "../../../../../src/stores/quotas/admin-changes.ts";
 import { DecisionCache } from "../../../../../src/stores/quotas/batch/decision-cache.ts";
-import type { MissingPart } from "../../../../../src/stores/quotas/quota-store.ts";
+import type { MissingPart, QuotaStore } from "../../../../../src/stores/quotas/quota-store.ts";
+import { accountKey } from "../../../../../src/stores/quotas/redis/account-key.ts";
 import { AccountChanges } from "../../../../../src/stores/quotas/redis/changes/account-changes.ts";
 import {
   formatToldBan,
@@ -15,6 +16,7 @@ import {
 import { loggedIds } from "../../../../../src/stores/quotas/redis/changes/message-log.ts";
 import { createQuotaClient } from "../../../../../src/stores/quotas/redis/quota-client.ts";
 import { connectRedis } from "../../../../../src/stores/redis/engines/single-link.ts";
+import { DEFAULT_BANS } from "../../../../support/gateway/default-bans.ts";
 import { eventually } from "../../../../support/poll.ts";
 import { startRedis } from "../../../../support/redis/redis.ts";
 import { account, openFor, perDay, spend, startServer } from "../redis-kit.ts";
@@ -63,6 +65,7 @@ function dayBan(atMs: number): Ban {
 }
 
 const accountRef = account("a");
+const IMPOSED = { window: "day", plan: "free", reason: "" } as const;
 
 /** The change of a ban by hand at an instant; undefined for a lift. */
 function byHand(atMs: number, ban: Ban | undefined, of = accountRef): BanEvent {
@@ -198,8 +201,8 @@ it("the message of a ban or a reset names its account first, and else only marke
     [
       `${ID} !ban,1000,601000,600000,d,0 !banned !resets`,
       `${ID} !ban,2000 !lifted !resets`,
-      `${ID} !reset,3000,#tokens.month !resets`,
-      `${ID} !resets`,
+      `${ID} !reset,3000,#tokens.month !kept !resets`,
+      `${ID} !kept !resets`,
     ],
   );
 });
@@ -242,4 +245,58 @@ it("a reset of counts that the store has lost is heard by the other processes of
   assert.deepEqual(await supervisor.store.reset(accountRef, {}, (part) => unheard.push(part)), []);
   assert.equal(unheard.length, 1);
   assert.ok((await take()).admitted);
+});
+
+describe("a ban that the store does not have and every gateway knows", () => {
+  const BANNING = perDay(1, { ...DEFAULT_BANS, strikes: 1, graceMs: 0, durationMs: 600_000 });
+  const banned = account("banned");
+  const KEY = accountKey("tg", banned);
+  const openPair = async (t: TestContext) => {
+    const redis = await startServer(t);
+    const [here, there] = [await openFor(t, redis.url), await openFor(t, redis.url)];
+    const stores = [here.store, there.store];
+    const ask = async (store: QuotaStore) => {
+      const { admitted, decision } = await spend(store, banned, BANNING);
+      return [admitted, decision.ban?.untilMs];
+    };
+    for (const store of stores) await ask(store);
+    const [, untilMs] = await ask(here.store);
+    assert.ok(untilMs !== undefined);
+    const client = await redis.client();
+    await eventually(async () => assert.deepEqual(await ask(there.store), [false, untilMs]));
+    return { stores, ask, untilMs, client };
+  };
+
+  it("stays when the counts of its account are reset, whether a window runs or none", async (t) => {
+    const { stores, ask, untilMs, client } = await openPair(t);
+    const [here, there] = stores as [QuotaStore, QuotaStore];
+    await client.hdel(KEY, "b");
+    assert.equal((await here.reset(banned)).length, 1, "the day runs");
+    await client.del(KEY);
+    assert.deepEqual(await there.reset(banned), []);
+    // A message of another account is read after those of the resets.
+    const last = await here.ban(account("last"), {
+      ...IMPOSED,
+      lengthMs: 600_000,
+      keptMs: 600_000,
+    });
+    const heardOf = () => stores.map((store) => store.lastKnown(account("last"))?.ban?.untilMs);
+    await eventually(() => assert.deepEqual(heardOf(), [last.untilMs, last.untilMs]));
+    for (const store of stores) {
+      assert.equal(store.knownBan(banned)?.untilMs, untilMs);
+      assert.deepEqual(await ask(store), [false, untilMs]);
+    }
+    await here.liftBan(banned, undefined, true);
+    await eventually(async () => assert.deepEqual(await ask(there), [true, undefined]));
+  });
+
+  it("ends where an earlier version names its account, which may have lifted it", async (t) => {
+    const { stores, untilMs, client } = await openPair(t);
+    await client.hdel(KEY, "b");
+    const untilKnown = () => stores.map((store) => store.knownBan(banned)?.untilMs);
+    assert.deepEqual(untilKnown(), [untilMs, untilMs]);
+    const number = await client.incr("tg:{0}:version");
+    await client.publish("tg:events", `${number} another ${accountId(banned)}`);
+    await eventually(() => assert.deepEqual(untilKnown(), [undefined, undefined]));
+  });
 });
