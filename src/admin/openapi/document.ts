@@ -18,7 +18,7 @@ const QUERY = {
   order: ["The newest first", { enum: ["newest"] }],
   days: ["The last days, that of now among them", { type: "integer", minimum: 1, maximum: 3_660 }],
   month: ["Of this month of UTC, such as 2026-10", { type: "string" }],
-  lost: ["Those alone that this gateway knows and the store has lost", { enum: ["true"] }],
+  lost: ["Those alone that this gateway knows and the store does not have", { enum: ["true"] }],
   top: ["So many accounts, of all pages together", { type: "integer", minimum: 1 }],
 } as const satisfies Readonly<Record<string, readonly [meaning: string, schema: Schema]>>;
 

@@ -39,8 +39,11 @@ const ACCOUNT = { account: STRING, environment: STRING };
 
 const BAN = { ...ACCOUNT, until: SECONDS, offences: COUNT };
 
-/** Absent unless the store has lost the ban. */
-const LOST = { const: true, description: "This gateway refuses by it, and the store has lost it" };
+/** Absent unless a gateway alone knows the ban. */
+const LOST = {
+  const: true,
+  description: "This gateway refuses by it, and the store does not have it",
+};
 
 const WINDOW = {
   window: {

@@ -236,7 +236,7 @@ function nowText(told: Pick<BanExplanation, "account" | "strikes" | "ban" | "los
   const running = `running strikes: ${strikes}`;
   if (lost !== null) {
     const end = `until ${formatInstant(lost.until)}`;
-    return `banned ${end} by what a gateway knows: the store has lost the ban, and \`bans lift ${account}\` ends it; ${running}`;
+    return `banned ${end} by what a gateway knows: the store does not have the ban, and \`bans lift ${account}\` ends it; ${running}`;
   }
   if (ban === null) return `not banned, ${running}`;
   const { until, offences, at, imposed, reason } = ban;

@@ -20,7 +20,7 @@ const list: Verb = {
       say: (bans, missing) => {
         if (invocation.flag("json")) return printJson(terminal, bans);
         const rows = bans.map(({ account, environment, until, offences, lost }) => {
-          const note = lost ? "the store has lost it" : "";
+          const note = lost ? "the store does not have it" : "";
           return [account, environment, formatInstant(until), offences, note];
         });
         const names = ["ACCOUNT", "ENVIRONMENT", "UNTIL", "OFFENCES", ""];

@@ -136,7 +136,7 @@ function overageText({ included, overage = 0 }: WindowReport): string {
 
 function bannedText({ until, lost }: NonNullable<UsageReport["ban"]>): string {
   const end = `banned until ${formatInstant(until)}`;
-  return lost ? `${end} by what a gateway knows: the store has lost the ban` : end;
+  return lost ? `${end} by what a gateway knows: the store does not have the ban` : end;
 }
 
 function usageText(report: UsageReport, terminal: Terminal): string {

@@ -35,7 +35,7 @@ export type UsageReport = {
   readonly ban: ReportedBan | null;
 };
 
-/** `lost`: a gateway refuses the account by this ban, and the store has lost it. */
+/** `lost`: a gateway refuses the account by this ban, and the store does not have it. */
 type ReportedBan = { readonly until: number; readonly offences: number; readonly lost?: true };
 
 export type WindowReport = {
@@ -116,7 +116,7 @@ type UsageReportOptions = Partial<Pick<PlanOptions, "observe" | "included">> & {
 /**
  * `decision` is the store's answer to a peek at the account, in the windows of its plan and of any
  * operations. `observe` are the limits of its plan that refuse nothing. `included` are the units of
- * its windows that are included in the price. `lostBan` is a ban that the store has lost.
+ * its windows that are included in the price. `lostBan` is a ban that the store does not have.
  */
 export function usageReport(
   { account, environment, plan }: Omit<UsageSubject, "limits">,

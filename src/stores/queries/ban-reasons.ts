@@ -16,7 +16,10 @@ export type BanInForce = {
   readonly strikes: readonly { readonly at: number }[];
 };
 
-/** A ban by which a gateway refuses an account although the store has none: it lost it. */
+/**
+ * A ban by which a gateway refuses an account although the store has none: the store lost the ban, or
+ * was unreachable when the ban was earned.
+ */
 export type LostBan = { readonly until: number; readonly offences: number };
 
 /**

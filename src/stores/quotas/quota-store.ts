@@ -180,8 +180,8 @@ export interface QuotaAdmin {
   bans(onMissing?: OnMissing): Promise<AccountBan[]>;
 
   /**
-   * The ban by which this process refuses the account although the store may have lost it. The
-   * memory store loses none.
+   * The ban by which this process refuses the account although the store may not have it. The
+   * memory store has all.
    */
   knownBan(accountRef: AccountRef): Ban | undefined;
 
@@ -202,7 +202,7 @@ export interface QuotaAdmin {
 
   /**
    * Ends a ban and forgets its offences and strikes. Returns false if no ban was in force. `isLost`:
-   * a gateway knows one that the store has lost, so that a lift is told all the same.
+   * a gateway knows one that the store does not have, so that a lift is told all the same.
    */
   liftBan(accountRef: AccountRef, onMissing?: OnMissing, isLost?: boolean): Promise<boolean>;
 

@@ -20,10 +20,10 @@ it("a ban that the store has lost is shown as one, and as one that holds, until 
   await (await redis.client()).flushall();
   assert.equal(await statusOf(), 429);
   await page.getByRole("button", { name: "Refresh" }).click();
-  await listed.getByText("lost by the store", { exact: true }).waitFor();
+  await listed.getByText("not in the store", { exact: true }).waitFor();
   await listed.getByRole("link", { name: account }).click();
   const banned = page.locator(".banned");
-  await banned.getByText("lost by the store", { exact: true }).waitFor();
+  await banned.getByText("not in the store", { exact: true }).waitFor();
   await page.getByRole("region", { name: "Recent bans" }).waitFor();
   const bans = async () => (await cells(page, "Recent bans")).map(([, ...rest]) => rest);
   const held = ["in 59 min", "–", "Banned by hand: scrapes"];

@@ -12,7 +12,7 @@ import { configText, jsonOf, openFolder, runVerb } from "../kit.ts";
 
 const STANDING = "/v1/_limits";
 
-describe("a ban that the store has lost and a gateway knows", () => {
+describe("a ban that a gateway knows and the store does not have", () => {
   let redis: TestRedis;
   let house: TestGateway;
   let account: string;
@@ -51,7 +51,7 @@ describe("a ban that the store has lost and a gateway knows", () => {
     );
     assert.deepEqual([ban, lost], [null, { until, offences: 0 }]);
     const { out } = await verb("bans", "why", account);
-    assert.match(out, /: banned until .* by what a gateway knows: the store has lost the ban/);
+    assert.match(out, /: banned until .* by what a gateway knows: the store does not have the ban/);
     const list = jsonOf(await verb("bans", "list", "--json"));
     const words = (await verb("bans", "list")).out;
     const lifts = () => house.said.filter(({ kind }) => kind === "ban_lifted");
@@ -61,7 +61,7 @@ describe("a ban that the store has lost and a gateway knows", () => {
     assert.deepEqual(list, [
       { account, environment: "production", until, offences: 0, lost: true },
     ]);
-    assert.match(words, / the store has lost it\n$/);
+    assert.match(words, / the store does not have it\n$/);
     await eventually(() =>
       assert.deepEqual(
         lifts().map((one) => one.account),
@@ -85,7 +85,7 @@ describe("a ban that the store has lost and a gateway knows", () => {
     assert.deepEqual(await bans(), [lost, lost, lost]);
     for (const args of [[account], []]) {
       const { out } = await verb("usage", ...args);
-      assert.match(out, /banned until .* by what a gateway knows: the store has lost the ban/);
+      assert.match(out, /banned until .* by what a gateway knows: the store does not have the ban/);
     }
     assert.equal((await verb("bans", "lift", account)).status, 0);
     await eventually(async () => assert.equal((await standing()).ban, null));

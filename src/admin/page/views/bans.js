@@ -46,9 +46,9 @@ function bansTable(rows) {
   });
 }
 
-/** Marks a ban that the store has lost: it holds at the gateways that know it, until they end. */
+/** Marks a ban that the store does not have: it holds at the gateways that know it, until they end. */
 export function lostBadge() {
-  return badge("lost by the store", "warn");
+  return badge("not in the store", "warn");
 }
 
 /** Asks for confirmation, lifts the ban of an account, and then calls `after`. */

@@ -122,7 +122,7 @@ function bansTable(bans) {
 const NO_BANS =
   "This gateway remembers no ban of the account: those before its start, and those that other gateways told, are in the logs.";
 
-/** The ban in force, with what the store knows about its cause, which is nothing if it has lost it. */
+/** The ban in force, with what the store knows about its cause, which is nothing if it does not have it. */
 function fromStore({ at, until, imposed, reason, strikes }) {
   return { at, until, imposed, strikes, ...(reason === null ? {} : { reason }) };
 }

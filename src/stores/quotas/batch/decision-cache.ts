@@ -227,7 +227,7 @@ export class DecisionCache {
     return kind !== "no" && this.#time.wasSetBack(cached) ? "unnoted" : kind;
   }
 
-  /** The ban that is known to refuse the request. The store may have lost it. */
+  /** The ban that is known to refuse the request. The store may not have it. */
   banOf(cached: CachedDecision, { bans }: QuotaRequest): Ban | undefined {
     return cached.refusal && knownBan(cached.refusal, bans, this.#time.latestNow(cached));
   }
