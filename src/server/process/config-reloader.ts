@@ -16,7 +16,7 @@ import type { StartOptions } from "./served-gateway.ts";
 export type Rollout = { readonly applied: boolean; readonly reasons: readonly string[] };
 
 type ConfigReloaderParts = {
-  readonly options: Pick<StartOptions, "load" | "log" | "supervised">;
+  readonly options: Pick<StartOptions, "load" | "log" | "worker">;
   readonly stores: { readonly keys: KeyStore; readonly metrics: MetricsRecorder };
   readonly now: () => number;
   /** The clock by which records are judged. */
@@ -63,7 +63,7 @@ export class ConfigReloader {
     const loaded = await this.#parts.options.load();
     const isHarmless = !loaded.ok || !takesPlansAway({ from: this.#config, to: loaded.config });
     // With workers, the process that watches them judges the plans for all.
-    if (isHarmless || this.#parts.options.supervised === true) {
+    if (isHarmless || this.#parts.options.worker !== undefined) {
       const isQuiet = isRetry && !loaded.ok && loaded.unread !== undefined;
       return this.#replace(loaded, { isQuiet });
     }
@@ -111,7 +111,7 @@ export class ConfigReloader {
     this.#parts.options.log.setLevel(config.log.level);
     this.#parts.stores.metrics.configured(config, this.#parts.now());
     // With workers, the process that watches them warns for all.
-    if (this.#parts.options.supervised !== true) logWarnings(this.#parts.options.log, warnings);
+    if (this.#parts.options.worker === undefined) logWarnings(this.#parts.options.log, warnings);
     await this.#parts.adopted(config);
     return this.#told({ from, to: config }, reasons);
   }
@@ -121,7 +121,7 @@ export class ConfigReloader {
    * `summary` is public (docs/reference/edge.md#reload).
    */
   #kept(reasons: readonly string[], summary: string): void {
-    if (this.#parts.options.supervised !== true) {
+    if (this.#parts.options.worker === undefined) {
       for (const why of reasons) this.#parts.options.log.error("config_refused", { why });
     }
     this.#parts.stores.metrics.reloaded("failure");
@@ -133,7 +133,7 @@ export class ConfigReloader {
     const { hash } = to;
     const { log } = this.#parts.options;
     const { metrics } = this.#parts.stores;
-    if (this.#parts.options.supervised !== true) {
+    if (this.#parts.options.worker === undefined) {
       const before = { hashBefore: from.hash, countingBefore: countingHash(from) };
       log.info("config_reloaded", { hash, counting: countingHash(to), ...before });
     }

@@ -62,7 +62,7 @@ export async function startProcess(config: Config, options: StartOptions): Promi
   try {
     const { records: inForce, upstreams = [] } = options.takenOver ?? {};
     // The process that watches several workers writes the copy of the records for all.
-    const writesCopy = options.supervised !== true;
+    const writesCopy = options.worker === undefined;
     const keys = await openKeyStore(config, { now, report, watch: true, inForce, writesCopy });
     closers.push(() => keys.close());
     let configInForce = () => config;

@@ -80,7 +80,7 @@ export class RunningGateway implements ServedGateway {
       if (kind === "usage") return;
       this.takeEvent({ kind, time, gateway: this.#name, ...details });
     });
-    if (options.supervised !== true) {
+    if (options.worker === undefined) {
       this.#duties = new GatewayDuties({
         ...{ name: this.#name, stores, log: options.log, now: this.#now, storeNow: this.#storeNow },
         config: () => this.#config,
@@ -172,10 +172,10 @@ export class RunningGateway implements ServedGateway {
   /** Starts to export spans and metrics, as the configuration says. */
   async configureTelemetry(): Promise<void> {
     const { metrics, telemetry } = this.#stores;
-    const { supervised = false, worker } = this.#options;
+    const { worker } = this.#options;
     const { collectCounts: gather } = this.#dataPlane;
     // A worker's counts are moved to the supervisor, which exports the sums of all.
-    const readers = supervised ? undefined : metricReaders(this.#watched(), metrics);
+    const readers = worker === undefined ? metricReaders(this.#watched(), metrics) : undefined;
     const instance = worker === undefined ? this.#name : `${this.#name}-worker-${worker}`;
     const teller = { version: GATEWAY_VERSION, instance, worker, readers, gather };
     await telemetry.configure(this.#config.telemetry, teller);

@@ -26,11 +26,9 @@ export type StartOptions = {
   /** Called with whole lines that other processes of this gateway have logged. */
   readonly relay?: (lines: string) => void;
   /**
-   * Whether another process of this gateway logs the events that are the same for all: reloads,
-   * backends.
+   * The number of this process, if it is one of several. Their supervisor then logs the events that
+   * are the same for all: reloads, backends.
    */
-  readonly supervised?: boolean;
-  /** The number of this process, if it is one of several. */
   readonly worker?: number;
   /** The name of the gateway, which all of its processes have. */
   readonly gateway: string;

@@ -109,7 +109,6 @@ class WorkerMain {
           log,
           load,
           logDropped: () => this.#pipe.dropped(),
-          supervised: true,
           worker: this.#channel.number,
           gateway,
           takenOver,
