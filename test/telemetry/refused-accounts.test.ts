@@ -4,11 +4,15 @@ import { mostRefused, RefusedAccounts } from "../../src/telemetry/history/refuse
 
 const MINUTE_MS = 60_000;
 
+function note(counts: RefusedAccounts, account: string, environment: string, nowMs: number): void {
+  counts.note(`${environment}:${account}`, account, nowMs);
+}
+
 describe("the most refused accounts", () => {
   it("are those of the last 15 minutes, the most refused first, no more than ten", () => {
     const counts = new RefusedAccounts();
     for (let i = 1; i <= 12; i++) {
-      for (let n = 0; n < i; n++) counts.note(`a_${i}`, "production", MINUTE_MS + n);
+      for (let n = 0; n < i; n++) note(counts, `a_${i}`, "production", MINUTE_MS + n);
     }
     const list = counts.list(MINUTE_MS);
     assert.deepEqual(
@@ -23,10 +27,10 @@ describe("the most refused accounts", () => {
   it("sum over minutes, and forget the oldest one by one", () => {
     const counts = new RefusedAccounts();
     for (let minute = 0; minute < 20; minute++) {
-      counts.note("a_1", "production", minute * MINUTE_MS);
+      note(counts, "a_1", "production", minute * MINUTE_MS);
     }
     assert.equal(counts.list(19 * MINUTE_MS)[0]?.requests, 15);
-    counts.note("a_1", "staging", 19 * MINUTE_MS);
+    note(counts, "a_1", "staging", 19 * MINUTE_MS);
     assert.equal(counts.list(19 * MINUTE_MS).length, 2, "environments are kept apart");
   });
 
@@ -39,12 +43,12 @@ describe("the most refused accounts", () => {
 
 it("no number of addresses takes the place of an account", () => {
   const refused = new RefusedAccounts();
-  for (let i = 0; i < 20_000; i++) refused.note(`addr:10.0.${i}`, "production", 0);
-  for (let i = 0; i < 10_001; i++) refused.note(`a${i}`, "production", 0);
-  for (let i = 0; i < 3; i++) refused.note("a9999", "production", 0);
-  for (let i = 0; i < 2; i++) refused.note("addr:10.0.999", "production", 0);
+  for (let i = 0; i < 20_000; i++) note(refused, `addr:10.0.${i}`, "production", 0);
+  for (let i = 0; i < 10_001; i++) note(refused, `a${i}`, "production", 0);
+  for (let i = 0; i < 3; i++) note(refused, "a9999", "production", 0);
+  for (let i = 0; i < 2; i++) note(refused, "addr:10.0.999", "production", 0);
   for (const late of ["a10000", "addr:10.0.1000"]) {
-    for (let i = 0; i < 9; i++) refused.note(late, "production", 0);
+    for (let i = 0; i < 9; i++) note(refused, late, "production", 0);
   }
   const [first, second] = refused.list(0);
   assert.deepEqual([first?.account, first?.requests], ["a9999", 4]);

@@ -78,7 +78,7 @@ export class RecentRefusals implements Diagnostics {
       return;
     }
     this.#keep(id, account, entry);
-    if (entry.status < 500) this.#accounts.note(account, env, performance.now(), id);
+    if (entry.status < 500) this.#accounts.note(id, account, performance.now());
   }
 
   #keep(owner: string, account: string, entry: AccessLogEntry): void {

@@ -26,15 +26,10 @@ export class RefusedAccounts {
   #minutes: Minute[] = [];
 
   /**
-   * Counts a refusal. `nowMs` is of a clock that never goes back, such as performance.now(). `id`
-   * is the text of environment and account, if the caller has one.
+   * Counts a refusal. `id` is the text of environment and account. `nowMs` is of a clock that never
+   * goes back, such as performance.now().
    */
-  note(
-    account: string,
-    environment: string,
-    nowMs: number,
-    id = `${environment}:${account}`,
-  ): void {
+  note(id: string, account: string, nowMs: number): void {
     const minute = this.#minuteAt(nowMs);
     const isAddress = isAddressName(account);
     const counts = isAddress ? minute.ofAddresses : minute.counts;
