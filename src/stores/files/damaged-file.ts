@@ -17,13 +17,11 @@ export const MISTAKES_MAX = 20;
  */
 export class DamagedFileError extends Error {
   readonly file: string;
-  readonly mistakes: readonly (TextPosition & { readonly message: string })[];
 
   constructor(file: string, mistakes: readonly (TextPosition & { readonly message: string })[]) {
     super(mistakes.map((mistake) => formatMistake({ file, ...mistake })).join("\n"));
     this.name = "DamagedFileError";
     this.file = file;
-    this.mistakes = mistakes;
   }
 }
 

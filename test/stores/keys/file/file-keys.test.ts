@@ -220,7 +220,7 @@ describe("The file of keys on disk", () => {
     await writeFile(path, text.replaceAll('"scopes":[]', '"scopes":7'));
     const error: unknown = await open().catch((cause: unknown) => cause);
     assert.ok(error instanceof DamagedFileError);
-    assert.equal(error.mistakes.length, 20);
+    assert.equal(error.message.split("\n").length, 20);
   });
 
   it("can be changed beside a damaged record, which is written as it was found", async () => {
