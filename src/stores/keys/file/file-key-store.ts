@@ -28,8 +28,6 @@ export type FileKeyStoreOptions = {
   readonly inForce?: Records | undefined;
   /** How long a change waits for a change by another process to end. */
   readonly lockWaitMs?: number;
-  /** Unix milliseconds. */
-  readonly now?: () => number;
 };
 
 /** A change by another process is seen within this and the time of reading. */
@@ -195,7 +193,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
 
   /** Takes over the file if it changed. Rejects, changing nothing, if the file cannot be used. */
   async #read(): Promise<void> {
-    const { path, watch, now = Date.now } = this.#options;
+    const { path, watch } = this.#options;
     const seen = await identityOf(path);
     if (seen === this.#seen) return;
     if (seen === this.#refused?.identity) throw this.#refused.error;
@@ -206,7 +204,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
     });
     let reading: Awaited<ReturnType<typeof decodeKeyFile>>;
     try {
-      reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: now() });
+      reading = await decodeKeyFile(path, bytes, { known: this.held.records, nowMs: Date.now() });
     } catch (error) {
       if (error instanceof DamagedFileError) this.#refused = { identity: seen, error };
       throw error;
@@ -218,7 +216,7 @@ class FileKeyStore extends CachedKeyStore implements KeyStore {
         : damagedFileError(path, bytes.toString(), mistakes).message.split("\n");
     this.#damaged = reading.damaged;
     this.#id = reading.id;
-    if (watch) await this.#losses.replace(this.held, reading, now());
+    if (watch) await this.#losses.replace(this.held, reading, Date.now());
     else await this.held.replace(reading.records);
     this.#seen = seen;
     this.#refused = undefined;
