@@ -247,12 +247,6 @@ export interface QuotaAdmin {
    */
   oldestDay(): Promise<number>;
 
-  /**
-   * Makes every gateway drop its cached decisions of these accounts, but no ban, within a second, as
-   * after a raised limit or a changed plan.
-   */
-  invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void>;
-
   /** Hears of a change that another process of this gateway has made and tells the other gateways. */
   hearChange(event: AdminEvent): void;
 

@@ -245,12 +245,5 @@ export function describeAsks(engine: string, bench: Bench): void {
       bench.nowMs += MINUTE;
       assert.deepEqual(await store.reset(accountRef), [{ counter: "day", units: 2 }]);
     });
-
-    it("what is known elsewhere, where it is told to forget", async () => {
-      const { store, accountRef } = await bench.start();
-      await spendTimes(store, accountRef, DAY_1, 2);
-      await store.invalidateEverywhere([accountRef, { ...accountRef, account: "other" }]);
-      assert.equal(store.lastKnown(accountRef), undefined);
-    });
   });
 }

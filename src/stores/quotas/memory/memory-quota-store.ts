@@ -307,11 +307,6 @@ export class MemoryQuotaStore implements QuotaStore {
   /** No other process has this store. */
   hearChange(): void {}
 
-  /** This store has no other gateway. */
-  async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    for (const accountRef of accountRefs) this.invalidate(accountRef);
-  }
-
   invalidate(accountRef?: AccountRef): void {
     if (accountRef === undefined) this.#era += 1;
     const entry = accountRef && this.#accounts.find(accountRef);

@@ -172,7 +172,7 @@ describe("a store that denies what gateways tell each other by", () => {
     await admin.call("ACL", "SETUSER", "gate", "on", `>${PASSWORD}`, ...less);
     const url = `redis://gate:${QUOTED}@127.0.0.1:${redis.port}`;
     const { store, told } = await openFor(t, url);
-    await store.invalidateEverywhere([account("a")]);
+    await store.reset(account("a"));
     const missing = () => told.filter(({ message }) => message === "store_right_missing");
     const named = () =>
       missing().map(({ details }) => / to ([A-Z]+ \S+),/.exec(String(details?.why))?.[1]);
@@ -197,9 +197,9 @@ describe("a store that denies what gateways tell each other by", () => {
     await eventually(async () => {
       assert.deepEqual(await admin.pubsub("NUMSUB", "tg:events"), ["tg:events", 1]);
     });
-    await store.invalidateEverywhere([account("a")]);
+    await store.reset(account("a"));
     await admin.call("ACL", "SETUSER", "gate", "-publish");
-    await store.invalidateEverywhere([account("a")]);
+    await store.reset(account("a"));
     assert.deepEqual(named().slice(3), ["PUBLISH tg:events"]);
   });
 });
@@ -234,7 +234,7 @@ it("commands that Redis has no more are told as rights that are missing, and INF
   );
   const { store, told } = await openFor(t, redis.url);
   assert.equal((await spend(store, account("a"), perDay(1))).admitted, true);
-  await store.invalidateEverywhere([account("a")]).catch(() => undefined);
+  await store.reset(account("a")).catch(() => undefined);
   const named = () =>
     told.map(({ details }) => / to ([A-Z]+.*?), or /.exec(String(details?.why))?.[1]).toSorted();
   await eventually(() =>

@@ -97,15 +97,10 @@ export class AccountChanges {
     if (failure) throw failure;
   }
 
-  /**
-   * Makes every gateway drop its cached decisions of the accounts, but no ban. Rejects with
-   * StoreFailure.
-   */
-  async invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    for (const accountRef of accountRefs) {
-      void this.#hearOwn({ accountRef, atMs: this.#latestNow(accountRef), windows: [] });
-    }
-    await this.#publisher.publishAll(accountRefs.map(accountId));
+  /** Makes every gateway drop its cached decisions of the account, but no ban. Rejects with StoreFailure. */
+  async invalidateEverywhere(accountRef: AccountRef): Promise<void> {
+    void this.#hearOwn({ accountRef, atMs: this.#latestNow(accountRef), windows: [] });
+    await this.#publisher.publish(accountId(accountRef));
   }
 
   /**

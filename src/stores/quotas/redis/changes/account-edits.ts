@@ -76,7 +76,7 @@ export class AccountEdits {
       windows.push({ counter, units: Number(reply[i + 1]) });
     }
     await this.#tellReachable(onMissing, () => {
-      if (windows.length === 0) return this.#changes.invalidateEverywhere([accountRef]);
+      if (windows.length === 0) return this.#changes.invalidateEverywhere(accountRef);
       return this.#changes.tellEverywhere({ accountRef, atMs: Number(atMs), windows });
     });
     return windows;

@@ -117,15 +117,6 @@ export class InvalidationPublisher {
     return this.#send(isPending ? `${uncounted} ${PENDING}` : uncounted, uncounted);
   }
 
-  /** Tells them of changed counts of many accounts immediately, in as few messages as can name them. */
-  async publishAll(ids: readonly string[]): Promise<void> {
-    if (ids.length > ALL_FROM) return this.#send("*", "*");
-    for (let i = 0; i < ids.length; i += TOLD_MAX) {
-      const what = [...ids.slice(i, i + TOLD_MAX), markerOf("kept")].join(" ");
-      await this.#send(what, what);
-    }
-  }
-
   /** `uncounted` is published if the store cannot count the message, which rejects all the same. */
   async #send(what: string, uncounted?: string): Promise<void> {
     const { name, origin, versionKey, logKey } = this.#channel;

@@ -274,10 +274,6 @@ class RedisQuotaStore implements QuotaStore {
 
   async whyUnsaved(): Promise<undefined> {}
 
-  invalidateEverywhere(accountRefs: readonly AccountRef[]): Promise<void> {
-    return this.#changes.invalidateEverywhere(accountRefs);
-  }
-
   hearChange(event: AdminEvent): void {
     void this.#changes.hear(event);
   }
