@@ -4,7 +4,16 @@ import { formatTable } from "../../../src/cli/framework/table.ts";
 
 it("columns stand under each other at a terminal that shows letters of Asia and emoji two columns wide", () => {
   // Combining marks, halfwidth forms and signs of text take what other letters take.
-  const names = ["日本語の店", "한국", "ＡＢ", "👨‍👩‍👧🇩🇪☎️", "cafe\u0301", "ｱｲ·©☎", "a"];
+  const names = [
+    "日本語の店",
+    "한국",
+    "ＡＢ",
+    "👨‍👩‍👧🇩🇪☎️",
+    "cafe\u0301",
+    "ｶﾞ·©☎",
+    "क्षか\u3099",
+    "Söhne",
+  ];
   const rows = names.map((name) => [name, "x"]);
   assert.equal(
     formatTable({ env: {}, isTty: false }, ["NAME", "ID"], rows),
@@ -14,8 +23,9 @@ it("columns stand under each other at a terminal that shows letters of Asia and 
 ＡＢ        x
 👨‍👩‍👧🇩🇪☎️      x
 cafe\u0301        x
-ｱｲ·©☎       x
-a           x
+ｶﾞ·©☎       x
+क्षか\u3099        x
+Söhne       x
 `,
   );
 });
