@@ -74,7 +74,10 @@ async function recordWarnings(config: Config, terminal: Terminal): Promise<Mista
 
 /** A file may be checked for another gateway than the one that runs, so this is no mistake. */
 function otherRecordsText({ place, origin, running }: OtherRecords): string {
-  return `The key records in ${place} were checked, and the gateway at ${origin} has read others in ${running}: give the command its configuration and TOLLGATE_DATA`;
+  const checked = `The key records in ${place} were checked, and`;
+  return place === running
+    ? `${checked} those that the gateway at ${origin} has read there are gone: put them back, or restart the gateway if it is to have these`
+    : `${checked} the gateway at ${origin} has read others in ${running}: give the command its configuration and TOLLGATE_DATA`;
 }
 
 async function boundsOf(config: Config): Promise<readonly MeterBound[]> {

@@ -82,6 +82,8 @@ describe("a command whose key records are not those of the running gateway", () 
     const asked = await runVerb(args);
     assert.deepEqual([asked.status, asked.out], [1, ""]);
     assert.ok(asked.err.includes(`has read in ${place} are gone`), asked.err);
+    const checked = await runVerb(["check", file, "--keys"]);
+    assert.match(checked.err, / has read there are gone: put them back, or restart the gateway /);
     assert.ok(!existsSync(place), "no other file was made");
     await rename(`${place}.gone`, place);
     assert.equal((await runVerb(args)).status, 0);
