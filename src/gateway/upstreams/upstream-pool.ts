@@ -117,9 +117,13 @@ export class UpstreamPool {
    */
   release(connection: UpstreamConnection): void {
     this.onRequestEnd(connection.upstream);
+    if (!connection.open) {
+      this.#free(connection);
+      return;
+    }
+    // Where the gateway ends the connection, as after HEAD, nothing shows whether the upstream would.
     connection.upstream.load.closing.onAnswer();
-    if (!connection.open) this.#free(connection);
-    else if (this.#ended.push(connection) === 1 && this.#resting.length === 0) {
+    if (this.#ended.push(connection) === 1 && this.#resting.length === 0) {
       setImmediate(this.#onTurn);
     }
   }

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "vitest";
 import { ClosingHabit } from "../../../src/gateway/upstreams/closing-habit.ts";
+import type { UpstreamConnection } from "../../../src/gateway/upstreams/upstream.ts";
+import { A, poolOf, take } from "./pool.ts";
 
 function answers(habit: ClosingHabit, count: number, isClosing: (i: number) => boolean): void {
   for (let i = 0; i < count; i++) {
@@ -35,5 +37,20 @@ describe("An upstream closes connections behind its answers by habit", () => {
       assert.equal(habit.isHabit, false);
       return i % 100 === 99;
     });
+  });
+
+  it("whatever number of connections the gateway itself ends behind an answer, as those of HEAD", async () => {
+    await using pool = poolOf([A], { connectionsMax: 1_000 });
+    const { upstreams } = pool;
+    const closing = upstreams.all[0]?.load.closing;
+    assert.ok(closing);
+    answers(closing, 1, () => true);
+    for (let i = 0; i < 100; i++) upstreams.release(take(upstreams));
+    assert.equal(closing.isHabit, true);
+    const open = (connection: UpstreamConnection) => {
+      return Object.defineProperty(connection, "open", { value: true });
+    };
+    for (let i = 0; i < 100; i++) upstreams.release(open(take(upstreams)));
+    assert.equal(closing.isHabit, false);
   });
 });
