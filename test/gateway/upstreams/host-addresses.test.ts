@@ -116,6 +116,20 @@ describe("a name with several addresses", () => {
     assert.equal(names.asked, asked + 1, "a family that it has no address of is not asked for");
   });
 
+  it("keeps connections to itself if it leads to 0.0.0.0 or ::", async () => {
+    const names = new Names();
+    await names.next();
+    for (const address of ["0.0.0.0", "::"]) {
+      for (const answer of [[THREE], [THREE], [{ address, family: address === "::" ? 6 : 4 }]]) {
+        names.answer = answer;
+        names.elapsedMs += 30_000;
+        names.addresses.refresh();
+      }
+      assert.equal(names.addresses.isRetired("127.0.0.1"), address === "::");
+      assert.equal(names.addresses.isRetired("::1"), address !== "::");
+    }
+  });
+
   it("fails the connection where none was ever known, and is asked for the next one", async () => {
     const names = new Names();
     names.answer = new Error("ENOTFOUND");
