@@ -293,6 +293,8 @@ describe("what descriptions and the configuration say together", () => {
     ]);
     const used = ["HEAD /v1/jobs/7", "GET /v1/jobs/7", "GET /v1/jobs/{id}.json", "GET /v1/{x}/8"];
     assert.deepEqual(await costs(...used, "POST /v1/jobs/{id}", "GET /v1/{x}"), []);
+    const root = `    basePath: /\n    costs: [{ match: "GET /{x}", cost: 2 }, { match: GET /, cost: 3 }]\n`;
+    assert.deepEqual(await warnings(`${UPSTREAMS}${root}`), []);
   });
 
   it("upstreams that nothing reaches, as a backend has basePath itself, are a warning", async () => {
