@@ -156,8 +156,8 @@ export function unshownText(issued: readonly IssuedKey[]): string {
 }
 
 /**
- * Reads the key, one line, from stdin, and asks for it at a terminal. Undefined if there is none, or if the argument
- * is not "-". Then stderr says so, without repeating the input.
+ * Reads the key, one line, from stdin, and asks for it at a terminal. Undefined if there is none, or
+ * if the argument is not "-". Then stderr says so, without repeating the input.
  */
 export async function readKeyFromStdin(
   invocation: Invocation,

@@ -97,7 +97,10 @@ export class AccountChanges {
     if (failure) throw failure;
   }
 
-  /** Makes every gateway drop its cached decisions of the account, but no ban. Rejects with StoreFailure. */
+  /**
+   * Makes every gateway drop its cached decisions of the account, but no ban. Rejects with
+   * StoreFailure.
+   */
   async invalidateEverywhere(accountRef: AccountRef): Promise<void> {
     void this.#hearOwn({ accountRef, atMs: this.#latestNow(accountRef), windows: [] });
     await this.#publisher.publish(accountId(accountRef));
